@@ -37,19 +37,20 @@ const CASES: &[Case] = &[
 /// Returns a bundle whose root has the host id 100000.
 pub fn mapped(bed: &Bed) -> Bundle<'_> {
     let bundle = bed.bundle();
-    chown_tree(&bundle.rootfs());
+    owned_by_the_mapped_user(&bundle.rootfs());
     bundle
         .push("/linux/namespaces", json!({ "type": "user" }))
         .set("/linux/uidMappings", json!([{ "containerID": 0, "hostID": 100_000, "size": 65_536 }]))
         .set("/linux/gidMappings", json!([{ "containerID": 0, "hostID": 200_000, "size": 65_536 }]))
 }
 
-fn chown_tree(dir: &std::path::Path) {
+/// Gives a directory and what is in it to root of the user namespace of [`mapped`].
+pub fn owned_by_the_mapped_user(dir: &std::path::Path) {
     chown(dir, Some(100_000), Some(200_000)).expect("chown");
     for entry in fs::read_dir(dir).expect("read").flatten() {
         let path = entry.path();
         if entry.file_type().expect("type").is_dir() && entry.file_name() != "bin" {
-            chown_tree(&path);
+            owned_by_the_mapped_user(&path);
         }
     }
 }
@@ -272,7 +273,7 @@ fn join_by_path(bed: &Bed) {
     let first = mapped(bed).make().detached();
     let pid = first.pid();
     let second = bed.bundle();
-    chown_tree(&second.rootfs());
+    owned_by_the_mapped_user(&second.rootfs());
     let second = second
         .push(
             "/linux/namespaces",

@@ -268,6 +268,7 @@ impl Parent<'_> {
                 let child = self.child.as_ref().ok_or_else(no_child)?;
                 id_helper::map_ids(child.pid, helpers)?;
             }
+            ParentStep::VerifyIds(maps) => self.verify_ids(maps)?,
             ParentStep::LimitResources(limits) => self.limit_resources(limits)?,
             ParentStep::Admit => self.say(Word::Admitted)?,
             ParentStep::AdjustOomScore(score) => self.adjust_oom_score(*score)?,

@@ -13,7 +13,7 @@ use crate::birth::Birth;
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::fast_path::FastPaths;
-use crate::namespaces::flag;
+use crate::namespaces::{flag, has_mappings, maps};
 use crate::path::c_string;
 use crate::step::{
     InitStep, Intermediate, Limit, Memory, NetDevice, ParentStep, Slot, TimeNamespace,
@@ -143,6 +143,10 @@ pub fn compile(
     }
     if own_user {
         builder.parent(context.caller.map_ids(linux)?);
+    } else if namespaces.user() && has_mappings(linux) {
+        // Engines pass the mappings of a pod's user namespace to the containers that join it.
+        let maps = maps(&linux.uid_mappings, &linux.gid_mappings);
+        builder.parent(ParentStep::VerifyIds(maps));
     }
     // `maps-before-undumpable`; until the maps are written, no other process is in init's namespaces.
     let was_dumpable = own_user && context.caller.is_rootless();

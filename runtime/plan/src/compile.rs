@@ -25,7 +25,7 @@ use crate::clone;
 use crate::confinement;
 use crate::context::Context;
 use crate::hooks;
-use crate::namespaces::Namespaces;
+use crate::namespaces::{Namespaces, has_mappings};
 use crate::path::{absolute, c_str, c_string, in_root};
 use crate::process::{self, Around};
 use crate::program;
@@ -168,6 +168,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
 
     let mut warnings = core::mem::take(&mut builder.warnings);
     warnings.extend(ignored_limits(request, linux));
+    if has_mappings(linux) && !context.namespaces.user() {
+        let ignored = "linux.uidMappings and gidMappings are ignored: there is no user namespace";
+        warnings.push(ignored.to_string());
+    }
     let (parent, init, slots) = builder.finish();
     Ok(check::finished(Plan {
         id: request.id.to_string(),

@@ -128,6 +128,7 @@ impl Labelled for ParentStep {
             Self::MapIds(maps) => {
                 label(Phase::Platform, "map ids", maps.uid_map.trim_end().replace('\n', ", "))
             }
+            Self::VerifyIds(_) => label(Phase::Platform, "verify ids", ""),
             Self::MapOwnId(maps) => label(Phase::Platform, "map own id", maps.uid_map.trim_end()),
             Self::MapIdsThrough([uid, _]) => label(
                 Phase::Platform,

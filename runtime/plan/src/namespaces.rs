@@ -46,6 +46,11 @@ pub fn flag(kind: NamespaceKind) -> CloneFlags {
     CloneFlags::from_bits_retain(kind.clone_flag())
 }
 
+/// Returns whether the configuration has id mappings.
+pub fn has_mappings(linux: &Linux<'_>) -> bool {
+    !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty()
+}
+
 /// Returns the text of uid_map and gid_map. If the configuration has no mappings, all ids of the caller's user
 /// namespace are mapped to themselves, so that the ids in devpts, tmpfs and images exist.
 pub fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {

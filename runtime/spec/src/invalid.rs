@@ -81,8 +81,8 @@ pub enum Invalid {
     NamespaceTwice(NamespaceKind),
     /// The path of a namespace to join is not absolute.
     NamespacePath(NamespaceKind, String),
-    /// Id mappings without a user namespace.
-    MappingsWithoutUserNamespace,
+    /// A new user namespace with mappings of one type of ids (`uid` or `gid`, the missing one) only.
+    NoMappings(&'static str),
     /// A mapping in this property (such as `linux.uidMappings`) has size 0 or exceeds the range of ids.
     MappingSize(&'static str),
     /// `linux.timeOffsets` without a time namespace.
@@ -135,6 +135,8 @@ pub enum Invalid {
     SysctlHostUser(String),
     /// The sysctl `kernel.hostname`; the property `hostname` must be used instead.
     SysctlHostname(String),
+    /// The sysctl `kernel.domainname`, with a value that differs from the property `domainname`.
+    SysctlDomainname(String),
     /// A parameter that is not namespaced and applies to the whole host.
     SysctlNotNamespaced(String),
     /// A property that dayfly does not support.
@@ -224,10 +226,9 @@ impl fmt::Display for Invalid {
             Self::NamespacePath(kind, path) => {
                 write!(f, "{kind} namespace: path {path:?} is not an absolute path")
             }
-            Self::MappingsWithoutUserNamespace => f.write_str(
-                "user namespace mappings specified, \
-                 but user namespace isn't enabled in the config",
-            ),
+            Self::NoMappings(kind) => {
+                write!(f, "user namespaces enabled, but no {kind} mappings found")
+            }
             Self::MappingSize(property) => write!(
                 f,
                 "{property}: the size of a mapping must be at least 1 \
@@ -299,6 +300,10 @@ impl fmt::Display for Invalid {
             Self::SysctlHostname(name) => write!(
                 f,
                 "sysctl {name:?} is not allowed as it conflicts with the OCI \"hostname\" field"
+            ),
+            Self::SysctlDomainname(name) => write!(
+                f,
+                "sysctl {name:?} is not allowed as it conflicts with the OCI \"domainname\" field"
             ),
             Self::SysctlNotNamespaced(name) => {
                 write!(f, "sysctl {name:?} is not in a separate kernel namespace")

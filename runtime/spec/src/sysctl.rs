@@ -4,9 +4,11 @@
 //! refused, since it would be changed for the host. Source: runc's rules.
 use alloc::string::String;
 
+use crate::config::Spec;
 use crate::invalid::Invalid;
 use crate::kinds::NamespaceKind;
 use crate::linux::Linux;
+use crate::text::Str;
 
 /// Parameters of System V IPC, which belong to the ipc namespace.
 const IPC: [&str; 8] = [
@@ -57,6 +59,18 @@ pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
         allow(dotted(name), |kind| linux.namespace(kind).is_some())?;
     }
     Ok(())
+}
+
+/// Checks that the parameter `kernel.domainname`, which is written last, does not undo the property `domainname`.
+pub(crate) fn validate_domainname(spec: &Spec<'_>) -> Result<(), Invalid> {
+    let (Some(domainname), Some(linux)) = (&spec.domainname, &spec.linux) else { return Ok(()) };
+    let differs = |(name, value): &(&Str<'_>, &Str<'_>)| {
+        dotted(name) == "kernel.domainname" && *value != domainname
+    };
+    match linux.sysctl.iter().find(differs) {
+        Some((name, _)) => Err(Invalid::SysctlDomainname(dotted(name))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a parameter unless it belongs to a namespace of the container. The components of `name` are separated by

@@ -14,7 +14,8 @@ use crate::{rlimit, scheduling, sysctl, unsupported};
 /// Checks a configuration against the specification and dayfly's features.
 ///
 /// A missing `process` is valid here, since it is required only at `start`. A user namespace without mappings is valid,
-/// too, since default mappings are used for it.
+/// too, since default mappings are used for it. Mappings without a user namespace are valid and have no effect, as in
+/// runc.
 ///
 /// # Errors
 /// The first error found.
@@ -30,6 +31,7 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
         validate_process(process)?;
     }
     validate_names(spec)?;
+    sysctl::validate_domainname(spec)?;
     for mount in &spec.mounts {
         validate_mount(mount, spec.linux.as_deref())?;
     }
@@ -220,11 +222,12 @@ fn validate_namespaces(linux: &Linux<'_>) -> Result<(), Invalid> {
     validate_mappings("linux.uidMappings", &linux.uid_mappings)?;
     validate_mappings("linux.gidMappings", &linux.gid_mappings)?;
     validate_offsets(linux)?;
-    let mappings = !linux.uid_mappings.is_empty() || !linux.gid_mappings.is_empty();
-    if mappings && linux.namespace(NamespaceKind::User).is_none() {
-        return Err(Invalid::MappingsWithoutUserNamespace);
+    let is_new = linux.namespace(NamespaceKind::User).is_some_and(|user| user.path.is_none());
+    match (linux.uid_mappings.is_empty(), linux.gid_mappings.is_empty()) {
+        (true, false) if is_new => Err(Invalid::NoMappings("uid")),
+        (false, true) if is_new => Err(Invalid::NoMappings("gid")),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn validate_offsets(linux: &Linux<'_>) -> Result<(), Invalid> {

@@ -232,21 +232,26 @@ fn namespaces() {
 
 #[test]
 fn mappings() {
-    let mapped = |size: u64, kind: &str| {
+    let mapped = |size: u64, namespace: &str| {
         format!(
-            r#"{{"linux": {{"namespaces": [{{"type": "{kind}"}}],
+            r#"{{"linux": {{"namespaces": [{namespace}],
                 "uidMappings": [{{"containerID": 0, "hostID": 1000, "size": {size}}}]}}}}"#
         )
     };
-    accepted(&mapped(1, "user"));
+    accepted(&mapped(1, r#"{"type": "user", "path": "/n"}"#));
+    // Mappings without a user namespace have no effect.
+    accepted(&mapped(1, r#"{"type": "pid"}"#));
+    let user = r#"{"type": "user"}"#;
+    refused(&mapped(1, user), "user namespaces enabled, but no gid mappings found");
     refused(
-        &mapped(1, "pid"),
-        "user namespace mappings specified, but user namespace isn't enabled in the config",
+        r#"{"linux": {"namespaces": [{"type": "user"}],
+            "gidMappings": [{"containerID": 0, "hostID": 1000, "size": 1}]}}"#,
+        "user namespaces enabled, but no uid mappings found",
     );
     let size = "linux.uidMappings: the size of a mapping must be at least 1 \
                 and its ids must not exceed 4294967295";
-    refused(&mapped(0, "user"), size);
-    refused(&mapped(4_294_967_295, "user"), size);
+    refused(&mapped(0, user), size);
+    refused(&mapped(4_294_967_295, user), size);
     // A user namespace without mappings is valid: it gets default mappings.
     accepted(r#"{"linux": {"namespaces": [{"type": "user"}]}}"#);
 }

@@ -1,7 +1,7 @@
 //! Steps of the parent that act on init from outside.
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
@@ -130,7 +130,26 @@ impl Parent<'_> {
         let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
         let path = format!("{}/{name}", child.pid.as_raw_nonzero());
         sys::fs::write_at(proc, path.as_str(), text.as_bytes())
-            .context("write", format!("/proc/{path} ({})", text.trim_end()))?;
+            .context("write", format!("/proc/{path} ({})", shortened(text)))?;
+        Ok(())
+    }
+
+    /// Fails unless the user namespace that init has joined has the mappings of the configuration.
+    pub(super) fn verify_ids(&self, maps: &IdMaps) -> Result<(), Error> {
+        let child = self.child.as_ref().ok_or_else(no_child)?;
+        let proc = self.slots.get(Slot::PROC).ok_or_else(no_child)?;
+        for (name, wanted) in [("uid_map", &maps.uid_map), ("gid_map", &maps.gid_map)] {
+            let path = format!("{}/{name}", child.pid.as_raw_nonzero());
+            let read =
+                sys::fs::read_at(proc, path.as_str()).context("read", format!("/proc/{path}"))?;
+            if mappings(&String::from_utf8_lossy(&read)) != mappings(wanted) {
+                return Err(Error::Refused(format!(
+                    "user namespaces enabled, but both namespace path and non-matching mapping \
+                     specified -- you may only provide one (its {name} is {})",
+                    shortened(&String::from_utf8_lossy(&read))
+                )));
+            }
+        }
         Ok(())
     }
 
@@ -197,5 +216,48 @@ impl Parent<'_> {
         let container = self.slots.get(Slot::CONTAINER).ok_or_else(no_child)?;
         sys::signal::send(container, 0).context("kill", "container init")?;
         Ok(root)
+    }
+}
+
+/// The maximum number of lines of a mapping that an error quotes. A mapping has up to 340.
+const QUOTED_LINES: usize = 3;
+
+/// Returns the lines of a text in one line; of a long text, the first ones and the number of the others.
+fn shortened(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let (shown, rest) = lines.split_at(lines.len().min(QUOTED_LINES));
+    let words = |line: &&str| line.split_ascii_whitespace().collect::<Vec<&str>>().join(" ");
+    let mut quoted = shown.iter().map(words).collect::<Vec<String>>().join(", ");
+    if !rest.is_empty() {
+        quoted.push_str(&format!(", and {} more", rest.len()));
+    }
+    quoted
+}
+
+/// Returns the numbers of each mapping, sorted: their order does not matter.
+fn mappings(text: &str) -> Vec<Vec<&str>> {
+    let mut lines: Vec<Vec<&str>> =
+        text.lines().map(|line| line.split_ascii_whitespace().collect()).collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_are_the_same_in_any_order() {
+        let read = "         0     100000       1000\n      1000          0          1\n";
+        assert_eq!(mappings(read), mappings("1000 0 1\n0 100000 1000\n"));
+        assert_ne!(mappings(read), mappings("0 100000 1000\n"));
+    }
+
+    #[test]
+    fn long_mappings_are_shortened() {
+        assert_eq!(shortened("-1000"), "-1000");
+        assert_eq!(shortened("  0  1 1\n1 5 1\n"), "0 1 1, 1 5 1");
+        let lines: String = (0..340).map(|id| format!("{id} {id} 1\n")).collect();
+        assert_eq!(shortened(&lines), "0 0 1, 1 1 1, 2 2 1, and 337 more");
     }
 }

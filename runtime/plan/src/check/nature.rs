@@ -160,6 +160,7 @@ pub const fn is_source(step: &ParentStep) -> bool {
         | ParentStep::MapIds(_)
         | ParentStep::MapOwnId(_)
         | ParentStep::MapIdsThrough(_)
+        | ParentStep::VerifyIds(_)
         | ParentStep::LimitResources(_)
         | ParentStep::Admit
         | ParentStep::AdjustOomScore(_)

@@ -141,6 +141,8 @@ pub enum ParentStep {
     MapOwnId(IdMaps),
     /// Runs newuidmap(1) and newgidmap(1), which map ids from the caller's ranges in /etc/subuid and /etc/subgid.
     MapIdsThrough([IdHelper; 2]),
+    /// Fails unless the joined user namespace, which init is in, has these mappings.
+    VerifyIds(IdMaps),
     /// Sets init's resource limits in init's place, if init is in a user namespace: root of a user namespace may not
     /// raise limits.
     LimitResources(Vec<Limit>),

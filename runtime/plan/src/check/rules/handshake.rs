@@ -31,6 +31,7 @@ pub const RULES: &[Rule] = &[
                     ParentStep::MapIds(_)
                         | ParentStep::MapOwnId(_)
                         | ParentStep::MapIdsThrough(_)
+                        | ParentStep::VerifyIds(_)
                         | ParentStep::LimitResources(_)
                         | ParentStep::MoveNetDevices { .. }
                         | ParentStep::ReleaseScope { .. }

@@ -67,6 +67,7 @@ impl ParentStep {
             }
             Self::MapIds(_)
             | Self::MapOwnId(_)
+            | Self::VerifyIds(_)
             | Self::AdjustOomScore(_)
             | Self::InheritOomScore(_) => touch(Touch::Read(Slot::PROC)),
             Self::CloneTree(tree) => {
