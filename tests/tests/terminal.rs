@@ -26,6 +26,7 @@ const CASES: &[Case] = &[
     case!(socket_missing),
     case!(foreground_in_the_callers_terminal),
     case!(size_of_a_terminal_that_is_not_standard_input),
+    case!(size_before_the_program_begins).unlike_runc(),
     case!(input_of_the_foreground_ends),
     case!(foreground_without_a_terminal_of_the_caller),
     case!(owner_of_the_terminal),
@@ -177,11 +178,35 @@ fn size_of_a_terminal_that_is_not_standard_input(bed: &Bed) {
     let c = bed
         .bundle()
         .set("/process/terminal", json!(true))
-        // The size is set when the program may already be running.
+        // runc sets the size when the program may already be running.
         .sh("until stty size 2>/dev/null | grep -q 60; do :; done; stty size")
         .make();
     let outcome = in_a_terminal(&c, "exec timeout 20 \"$@\" </dev/null");
     assert_eq!(outcome.stdout, "30 60\n");
+}
+
+/// The program's first look shows the caller's size, and no SIGWINCH follows (moby #35407, runc #1269): init sets the
+/// size before the program begins. runc sets it from outside, so most programs see 0 0.
+fn size_before_the_program_begins(bed: &Bed) {
+    let show = "trap 'echo winch' WINCH; stty size; stty size";
+    let of_run = bed.bundle().set("/process/terminal", json!(true)).sh(show).make();
+    for _ in 0..50 {
+        assert_eq!(in_a_terminal(&of_run, "exec \"$@\"").stdout, "30 60\n30 60\n");
+    }
+    let c = bed.bundle().make().detached();
+    for _ in 0..50 {
+        let outcome = session(bed, "exec \"$@\"", &["exec", "-t", &c.id, "sh", "-c", show]);
+        assert_eq!(outcome.stdout, "30 60\n30 60\n");
+    }
+    // The caller's terminal takes precedence over the configuration's size.
+    let sized = bed.bundle().set("/process/consoleSize", json!({ "height": 5, "width": 6 }));
+    let sized = sized.set("/process/terminal", json!(true)).sh(show).make();
+    assert_eq!(in_a_terminal(&sized, "exec \"$@\"").stdout, "30 60\n30 60\n");
+    let socket = FdSocket::new(&bed.dir, "console.sock");
+    sized.create_with(&["--console-socket", &socket.arg()]).ok();
+    let (master, _) = socket.receive();
+    sized.start().ok();
+    assert_eq!(read_all(master), "5 6\r\n5 6\r\n");
 }
 
 /// After the end of input, the command must not poll.

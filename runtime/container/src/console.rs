@@ -5,7 +5,9 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize};
+use rustix::termios::{
+    OptionalActions, Termios, Winsize, tcgetattr, tcgetwinsize, tcsetattr, tcsetwinsize,
+};
 use sys::Context;
 
 use crate::{Error, Trace};
@@ -129,14 +131,20 @@ impl Terminal {
         Ok(Some(terminal))
     }
 
+    /// Returns the size of the command's own terminal. Init sets this size before the program begins.
+    pub fn own_size() -> Option<Winsize> {
+        size_of(&own_terminal().ok()?)
+    }
+
     /// Returns the master of the container's terminal; non-blocking.
     pub fn master(&self) -> BorrowedFd<'_> {
         self.master.as_fd()
     }
 
-    /// Copies the size of the command's own terminal to the container's terminal.
+    /// Copies the size of the command's own terminal to the container's terminal. The kernel sends SIGWINCH only if the
+    /// size differs.
     pub fn copy_size(&self) {
-        if let Some(Ok(size)) = self.own.as_ref().map(tcgetwinsize) {
+        if let Some(size) = self.own.as_ref().and_then(size_of) {
             let _ = tcsetwinsize(&self.master, size);
         }
     }
@@ -148,6 +156,11 @@ impl Drop for Terminal {
             let _ = tcsetattr(own, OptionalActions::Now, saved);
         }
     }
+}
+
+/// Returns the size of a terminal, if the terminal has one.
+fn size_of(terminal: &OwnedFd) -> Option<Winsize> {
+    tcgetwinsize(terminal).ok().filter(|size| (size.ws_row, size.ws_col) != (0, 0))
 }
 
 /// Returns the command's own terminal, with which a foreground container's terminal exchanges data: one of the

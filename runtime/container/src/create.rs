@@ -149,6 +149,7 @@ fn try_run(
         false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
     };
     let mut request = making.ask(&cpus, console.source(), false)?;
+    request.terminal_size = ours.as_ref().and_then(|_| Terminal::own_size());
     let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
     // If no action depends on the program's start, the kernel need not wake this process at that
     // time: the process learns at the program's exit that the program was started.

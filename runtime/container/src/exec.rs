@@ -185,6 +185,7 @@ impl Container {
                 agent: self.agent(),
                 preserve_fds: options.preserve_fds,
                 console: console.source(),
+                terminal_size: ours.as_ref().and_then(|_| Terminal::own_size()),
                 keyring: self.record.keyring,
                 keep_groups: plan::keeps_groups(
                     self.record.annotations.iter().map(|(key, value)| (&**key, &**value)),

@@ -386,7 +386,7 @@ fn compile_terminal(
 ) {
     if process.terminal {
         builder.init(InitStep::OpenConsole {
-            size: process.console_size.as_ref().map(|size| (size.height, size.width)),
+            size: request.terminal_size.or(process::console_size(process)),
             uid: process.user.uid,
             bind: !context.is_mounted("/dev/console"),
             carried: matches!(request.console, Some(Console::Foreground)),

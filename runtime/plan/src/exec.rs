@@ -38,7 +38,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
     }
     if process.terminal {
         builder.init(InitStep::OpenConsole {
-            size: process.console_size.as_ref().map(|size| (size.height, size.width)),
+            size: request.terminal_size.or(process::console_size(process)),
             uid: process.user.uid,
             bind: false,
             carried: matches!(request.console, Some(Console::Foreground)),

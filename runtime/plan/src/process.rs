@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use rustix::process::{Gid, Resource};
+use rustix::termios::Winsize;
 use spec::Process;
 use sys::exec::StringArray;
 
@@ -128,6 +129,12 @@ pub fn confined(process: &Process<'_>) -> Confined {
     // The ambient set has been raised already, and is not raised again, because the filter may
     // forbid prctl(2).
     Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
+}
+
+/// Returns the configured size of the process's terminal.
+pub fn console_size(process: &Process<'_>) -> Option<Winsize> {
+    let size = process.console_size.as_ref()?;
+    Some(Winsize { ws_row: size.height, ws_col: size.width, ws_xpixel: 0, ws_ypixel: 0 })
 }
 
 /// Returns the uid of the user whose home directory becomes HOME, if the environment contains no HOME or an empty one

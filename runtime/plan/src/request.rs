@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use resctrl::Group;
+use rustix::termios::Winsize;
 use spec::{IdMapping, Mount};
 use sys::clone::CloneFlags;
 
@@ -99,6 +100,8 @@ pub struct Request<'a> {
     pub preserve_fds: u32,
     /// The receiver of the terminal, if there is one.
     pub console: Option<Console<'a>>,
+    /// The size of the terminal with which the process's terminal exchanges data, if it is known.
+    pub terminal_size: Option<Winsize>,
     /// Additional environment entries, such as LISTEN_FDS.
     pub extra_env: Vec<String>,
     /// The environment of the dayfly command. A hook outside the container inherits it, unless the configuration sets
@@ -140,6 +143,7 @@ impl<'a> Request<'a> {
             no_new_keyring: false,
             preserve_fds: 0,
             console: None,
+            terminal_size: None,
             extra_env: Vec::new(),
             env: sys::Args::empty(),
             cgroup: None,
@@ -184,6 +188,8 @@ pub struct ExecRequest<'a> {
     pub preserve_fds: u32,
     /// The receiver of the terminal, if there is one.
     pub console: Option<Console<'a>>,
+    /// The size of the terminal with which the process's terminal exchanges data, if it is known.
+    pub terminal_size: Option<Winsize>,
     /// Whether the process joins the container's session keyring; false if the container has none.
     pub keyring: bool,
     /// Whether the process keeps the caller's supplementary groups: [`crate::keeps_groups`].
@@ -210,6 +216,7 @@ impl<'a> ExecRequest<'a> {
             agent: None,
             preserve_fds: 0,
             console: None,
+            terminal_size: None,
             keyring: true,
             keep_groups: false,
             fast_paths: FastPaths::all(),

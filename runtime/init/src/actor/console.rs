@@ -22,7 +22,7 @@ const DEVPTS_SUPER_MAGIC: i64 = 0x1cd1;
 pub(crate) fn open(
     root: &Root<'_>,
     socket: BorrowedFd<'_>,
-    size: Option<(u16, u16)>,
+    size: Option<Winsize>,
     uid: u32,
     bind: bool,
     carried: bool,
@@ -33,8 +33,7 @@ pub(crate) fn open(
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let peer = ioctl_tiocgptpeer(&master, flags).op("ioctl TIOCGPTPEER")?;
     rustix::fs::fchown(&peer, Some(Uid::from_raw(uid)), None).op("fchown")?;
-    if let Some((rows, columns)) = size {
-        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    if let Some(size) = size {
         tcsetwinsize(&peer, size).op("ioctl TIOCSWINSZ")?;
     }
     if carried {

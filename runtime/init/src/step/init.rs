@@ -3,6 +3,7 @@
 use core::ffi::CStr;
 
 use rustix::process::Gid;
+use rustix::termios::Winsize;
 use rustix::thread::CpuSet;
 use sys::clone::CloneFlags;
 use sys::exec::StringArray;
@@ -145,8 +146,8 @@ pub enum InitStep<'a> {
     /// Opens a terminal in the container's devpts, sends its master, and makes its slave standard input, output and
     /// error.
     OpenConsole {
-        /// Rows and columns, if given.
-        size: Option<(u16, u16)>,
+        /// The terminal's size, if it is known.
+        size: Option<Winsize>,
         /// The owner of the terminal.
         uid: u32,
         /// Whether to bind-mount the terminal's slave at /dev/console.
