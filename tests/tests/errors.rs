@@ -14,6 +14,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 pub mod caller;
+pub mod limits;
 pub mod state;
 
 dayfly_tests::subject!(Runtime, CASES);

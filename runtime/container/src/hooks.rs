@@ -39,7 +39,8 @@ fn try_run(
 ) -> Result<(), HookFailure> {
     let state = StateText::from_head(&container.record.state_head);
     let bundle = CString::new(container.record.bundle.as_str()).unwrap_or_default();
-    let manner = launch::Manner { directory: Some(&bundle), tracer: Some(container.trace) };
+    let manner =
+        launch::Manner { directory: Some(&bundle), tracer: Some(container.trace), limit: None };
     launch::run_hooks(hooks, &state, status, pid, &manner)
 }
 

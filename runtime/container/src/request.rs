@@ -5,9 +5,11 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use cgroup::pool::Taken;
+use plan::step::Limit;
 use plan::{Caller, Kernel, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{Resource, getrlimit};
 use spec::{NamespaceKind, Spec};
 use systemd::{Instance, Unit};
 
@@ -67,6 +69,10 @@ pub(crate) fn request<'a>(
         extra_env.push(format!("LISTEN_FDS={listen_fds}"));
         extra_env.push("LISTEN_PID=1".to_string());
     }
+    let own_nofile = needs_many_descriptors(spec).then(|| {
+        let own = getrlimit(Resource::Nofile);
+        Limit { resource: Resource::Nofile, soft: own.current, hard: own.maximum }
+    });
     let kernel = Kernel { fast_paths: options.fast_paths, ..Kernel::probe() };
     Ok(Request {
         wait_for_start,
@@ -81,9 +87,18 @@ pub(crate) fn request<'a>(
         rootless,
         shown_cgroup,
         foreign_network: foreign_network(spec, &caller),
+        own_nofile,
         caller,
         ..Request::new(options.id, &bundle.path, kernel)
     })
+}
+
+/// Returns whether a start may need more descriptors than the lowest limit that callers usually have. A start of an
+/// ordinary configuration does not read its limit.
+fn needs_many_descriptors(spec: &Spec<'_>) -> bool {
+    const FEW: usize = 64;
+    let devices = spec.linux.as_ref().map_or(0, |linux| linux.devices.len());
+    spec.mounts.len() + devices > FEW
 }
 
 /// Returns whether the container joins or inherits a network namespace that is owned by a user namespace other than the

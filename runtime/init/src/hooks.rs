@@ -10,14 +10,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use rustix::process::{Pid, Rlimit, WaitId, WaitIdOptions, WaitIdStatus, setrlimit, waitid};
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 use sys::recorder::now;
 use sys::stdio::write_all;
 
 use crate::failure::Failure;
 use crate::signal_words::SignalWords;
-use crate::step::{Hook, Hooks, StateText};
+use crate::step::{Hook, Hooks, Limit, StateText};
 
 /// The number of bytes of a failed hook's output that the error quotes.
 const QUOTED: usize = 160;
@@ -45,6 +45,8 @@ pub struct Manner<'a> {
     pub directory: Option<&'a CStr>,
     /// The value of HOME for hooks that get the environment of the container's process.
     pub home: Option<&'a CStr>,
+    /// The limit on open descriptors of each hook's process, if it differs from this process's.
+    pub limit: Option<Limit>,
     /// Called in each hook's process right before its exec.
     pub confine: Option<&'a dyn Fn() -> Result<(), Failure>>,
     /// Called after each hook has exited, with its pid, start time and end time.
@@ -239,6 +241,9 @@ fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Mann
         .and_then(|()| sys::exec::cloexec_from(3));
     if let Err(errno) = redirected {
         return errno;
+    }
+    if let Some(Limit { resource, soft, hard }) = manner.limit {
+        let _ = setrlimit(resource, Rlimit { current: soft, maximum: hard });
     }
     if let Some(confine) = manner.confine
         && let Err(failure) = confine()

@@ -8,7 +8,7 @@ use sys::recorder::Recorder;
 use sys::seccomp::Instruction;
 
 use crate::slots::Slots;
-use crate::step::{InitStep, Intermediate, Memory, StateText, TimeNamespace};
+use crate::step::{InitStep, Intermediate, Limit, Memory, StateText, TimeNamespace};
 
 /// Init's input. An init that shares the parent's memory reads this data until its exec, so the data is never freed.
 /// Descriptors are stored as numbers, which refer to init's own copies of the descriptors.
@@ -18,6 +18,8 @@ pub struct Job {
     pub steps: &'static [InitStep<'static>],
     /// The filter to load, if any.
     pub filter: Option<Filter>,
+    /// The caller's limit on open descriptors, if init's own is higher until its last steps.
+    pub own_nofile: Option<Limit>,
     /// The container's state, for its hooks.
     pub state: StateText<'static>,
     /// The descriptors that the steps use.

@@ -4,7 +4,7 @@
 use core::ffi::CStr;
 
 use init::hooks::{self, HookFailure};
-use init::step::{Hook, Hooks, StateText};
+use init::step::{Hook, Hooks, Limit, StateText};
 use rustix::process::Pid;
 use trace::Tracer;
 
@@ -15,6 +15,8 @@ pub struct Manner<'a> {
     pub directory: Option<&'a CStr>,
     /// The tracer, which adds a row to its time line for each hook.
     pub tracer: Option<&'a Tracer>,
+    /// The hooks' limit on open descriptors, if it differs from this process's.
+    pub limit: Option<Limit>,
 }
 
 /// Runs all hooks of a kind in order, up to the first failure.
@@ -37,6 +39,7 @@ pub fn run_all(
     };
     let manner = hooks::Manner {
         directory: manner.directory,
+        limit: manner.limit,
         lived: tracer.map(|_| &lived as &hooks::Lived<'_>),
         ..hooks::Manner::default()
     };

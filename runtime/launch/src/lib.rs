@@ -12,6 +12,7 @@ mod cgroup_kill;
 mod clock;
 mod copy;
 mod crowd;
+mod descriptors;
 mod error;
 mod holder;
 mod hooks;
@@ -103,6 +104,7 @@ pub fn launch<'a>(
     tracer: &'a Tracer,
     on_turn: &'a mut OnTurn<'a>,
 ) -> Result<Launched, Error> {
+    let _raised = descriptors::Raised::for_plan(plan);
     let slots = slots_of(plan);
     for (slot, fd) in [
         (Slot::START, given.start),

@@ -11,6 +11,7 @@ use sys::clone::CloneFlags;
 use trace::Tracer;
 
 use crate::Error;
+use crate::descriptors::Raised;
 use crate::parent::Parent;
 use crate::slots_of;
 
@@ -20,6 +21,8 @@ use crate::slots_of;
 pub struct Mounts {
     plan: &'static Plan,
     slots: Slots,
+    /// The limit on open descriptors while the slots are filled.
+    _raised: Option<Raised>,
     /// Resources of the assembled root filesystem, if any.
     pub rootfs: Option<rootfs::Assembled>,
 }
@@ -30,6 +33,7 @@ impl Mounts {
     /// # Errors
     /// The error of the step that failed. Mounts that were attached on the host are detached.
     pub fn make(plan: &'static Plan, tracer: &Tracer) -> Result<Self, Error> {
+        let _raised = Raised::for_plan(plan);
         let slots = slots_of(plan);
         let mut on_turn = |_: crate::Turn<'_>| Ok(());
         let mut parent = Parent::new(plan, &slots, tracer, c"/", &mut on_turn);
@@ -38,7 +42,7 @@ impl Mounts {
         }
         let rootfs = parent.rootfs.take().map(rootfs::Assembly::finish);
         drop(parent);
-        Ok(Self { plan, slots, rootfs })
+        Ok(Self { plan, slots, _raised, rootfs })
     }
 
     /// Returns the root filesystem, if it is assembled from layers.

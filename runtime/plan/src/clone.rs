@@ -18,7 +18,7 @@ use crate::path::c_string;
 use crate::step::{
     InitStep, Intermediate, Limit, Memory, NetDevice, ParentStep, Slot, TimeNamespace,
 };
-use crate::{Error, ExecRequest, keep};
+use crate::{Descriptors, Error, ExecRequest, keep};
 
 /// The types of namespaces that must be joined before a user namespace is entered: a process in a user namespace cannot
 /// join a namespace that another user namespace owns. The parent joins these namespaces, and init inherits them
@@ -202,11 +202,22 @@ pub fn compile(
 /// own, and those that the caller left open.
 pub(crate) const OTHER_DESCRIPTORS: u64 = 128;
 
+/// Returns the number of open descriptors that init's work needs.
+pub(crate) fn room(slots: u16, preserved: u32) -> u64 {
+    OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved)
+}
+
+/// Returns the limit that parent and init get for their work if the caller's own limit leaves too little `room`. It is
+/// the caller's hard limit, to which every caller may raise its soft limit.
+pub(crate) fn raised(own: Limit, room: u64) -> Option<Descriptors> {
+    let is_low = own.soft.is_some_and(|soft| soft < room) && own.soft != own.hard;
+    is_low.then_some(Descriptors { raised: Limit { soft: own.hard, ..own }, own })
+}
+
 /// Returns the limit on open descriptors if it is too low for init's work. Init sets this limit last
 /// (`low-nofile-last`); this needs no privileges, because it only lowers the limit. Until then, if the hard limit is
 /// high enough, the list has the hard limit as soft limit as well; if not, the limit is removed from the list.
-pub(crate) fn low_limits(limits: &mut Vec<Limit>, slots: u16, preserved: u32) -> Vec<Limit> {
-    let room = OTHER_DESCRIPTORS + u64::from(slots) + u64::from(preserved);
+pub(crate) fn low_limits(limits: &mut Vec<Limit>, room: u64) -> Vec<Limit> {
     let is_low = |limit: &Limit| {
         limit.resource == Resource::Nofile && limit.soft.is_some_and(|soft| soft < room)
     };

@@ -32,7 +32,9 @@ use crate::program;
 use crate::request::{Beginning, Console, Request};
 use crate::state;
 use crate::step::{InitStep, Memory, ParentStep, WithoutNull};
-use crate::{CgroupPlan, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts};
+use crate::{
+    CgroupPlan, Descriptors, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts,
+};
 
 /// Returns whether the network maker, a separate process, creates the container's network namespace. If so, the caller
 /// should start the network maker early.
@@ -98,7 +100,14 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
     let mut mounts = core::mem::replace(&mut builder.init, first);
     let mut limits = process::limits(process)?;
-    let low_limits = clone::low_limits(&mut limits, builder.slots, request.preserve_fds);
+    let room = clone::room(builder.slots, request.preserve_fds);
+    let mut low_limits = clone::low_limits(&mut limits, room);
+    let descriptors = request.own_nofile.and_then(|own| clone::raised(own, room));
+    if let Some(Descriptors { own, .. }) = descriptors
+        && process.rlimits.iter().all(|limit| limit.kind != "RLIMIT_NOFILE")
+    {
+        low_limits.push(own);
+    }
     let execution = Execution::of(linux)?;
     clone::compile(&mut builder, &context, limits)?;
 
@@ -178,6 +187,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         parent,
         init,
         slots,
+        descriptors,
         warnings,
         runtime_hooks,
         state: state::state(request.id, request.bundle, &spec.annotations),

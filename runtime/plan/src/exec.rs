@@ -27,7 +27,8 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
     confinement::require(&mut builder, process, None);
     builder.parent(ParentStep::CreateCgroup);
     let mut limits = process::limits(process)?;
-    let low_limits = clone::low_limits(&mut limits, builder.slots, request.preserve_fds);
+    let room = clone::room(builder.slots, request.preserve_fds);
+    let low_limits = clone::low_limits(&mut limits, room);
     clone::join_all(&mut builder, &request, process, limits)?;
     if request.namespaces.contains(CloneFlags::NEWUSER) {
         builder.init(InitStep::BecomeRoot);
@@ -83,6 +84,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
         parent,
         init,
         slots,
+        descriptors: None,
         warnings,
         runtime_hooks: Default::default(),
         state: StateText::from_head(keep::text(state)),

@@ -72,6 +72,8 @@ pub struct Plan {
     pub init: Vec<step::InitStep>,
     /// The number of descriptor slots that the steps use.
     pub slots: u16,
+    /// The limit on open descriptors of the parent and of init while they run these steps, if the caller's is too low.
+    pub descriptors: Option<Descriptors>,
     /// Warnings about settings that are not applied as requested.
     pub warnings: Vec<String>,
     /// prestart and createRuntime hooks, which the parent runs.
@@ -88,6 +90,15 @@ pub struct Plan {
     pub resctrl: Option<ResctrlPlan>,
     /// The seccomp program, for loading and for the record.
     pub filter: Option<seccomp::Program>,
+}
+
+/// A raised limit on open descriptors.
+#[derive(Debug, Clone, Copy)]
+pub struct Descriptors {
+    /// The raised limit.
+    pub raised: step::Limit,
+    /// The caller's own limit. Hooks have it, and the program has it unless the configuration sets another.
+    pub own: step::Limit,
 }
 
 /// The setup of the container's resctrl group (`linux.intelRdt`).

@@ -12,7 +12,7 @@ use crate::attributes::Execution;
 use crate::caller::Caller;
 use crate::fast_path::FastPaths;
 use crate::listener::ExecAgent;
-use crate::step::NumberSet;
+use crate::step::{Limit, NumberSet};
 
 /// The socket that receives the master of a pseudoterminal.
 #[derive(Debug, Clone, Copy)]
@@ -125,6 +125,8 @@ pub struct Request<'a> {
     pub foreign_network: bool,
     /// Whether the caller provides a blank mount namespace in [`Slot::BLANK`](crate::step::Slot::BLANK).
     pub blank: bool,
+    /// The caller's own limit on open descriptors, if the configuration may need more.
+    pub own_nofile: Option<Limit>,
     /// The kernel's capabilities.
     pub kernel: Kernel,
 }
@@ -155,6 +157,7 @@ impl<'a> Request<'a> {
             own_cpus: None,
             foreign_network: false,
             blank: false,
+            own_nofile: None,
             kernel,
         }
     }

@@ -83,7 +83,7 @@ impl Stages<'_> {
     fn run_hooks(&self, pid: i32) -> Result<(), Error> {
         let trace = self.making.trace;
         let bundle = CString::new(self.making.bundle.path.as_str()).unwrap_or_default();
-        let manner = launch::Manner { directory: Some(&bundle), tracer: Some(trace) };
+        let manner = launch::Manner { directory: Some(&bundle), tracer: Some(trace), limit: None };
         for hooks in self.plan.runtime_hooks.iter().filter(|hooks| !hooks.list.is_empty()) {
             trace.point("run hooks", hooks.kind)?;
             let status = if hooks.kind == "prestart" { "created" } else { "creating" };

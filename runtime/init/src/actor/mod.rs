@@ -415,8 +415,11 @@ impl<'a> Init<'a> {
             let capabilities = confined.and_then(|confined| confined.capabilities.as_ref());
             capabilities.map_or(Ok(()), identity::set_capabilities)
         };
+        // Init's limit is the program's before it runs startContainer hooks (`low-nofile-last`).
+        let limit = self.job.own_nofile.filter(|_| hooks.kind != "startContainer");
         let manner = Manner {
             home,
+            limit,
             confine: confined.map(|_| &confine as &dyn Fn() -> Result<(), Failure>),
             ..Manner::default()
         };

@@ -128,6 +128,7 @@ impl Parent<'_> {
         };
         let ends = [Some(&theirs), relay.as_ref().map(|(_, theirs)| theirs)];
         let job: &'static Job = Box::leak(Box::new(Job {
+            own_nofile: self.plan.descriptors.map(|descriptors| descriptors.own),
             steps: &self.plan.init,
             filter: self
                 .plan

@@ -171,7 +171,8 @@ impl Parent<'_> {
         let pid = self.child.as_ref().map_or(0, |child| child.pid.as_raw_nonzero().get());
         for kind in &self.plan.runtime_hooks {
             let (directory, tracer) = (Some(self.bundle), Some(self.tracer));
-            let manner = hooks::Manner { directory, tracer };
+            let limit = self.plan.descriptors.map(|descriptors| descriptors.own);
+            let manner = hooks::Manner { directory, tracer, limit };
             // Prestart hooks expect the status `created`: in the version of the specification that introduced them,
             // they ran after the container had been created.
             let status = if kind.kind == "prestart" { "created" } else { "creating" };
