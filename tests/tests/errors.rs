@@ -201,8 +201,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("/etc", "is a directory"),
     ("/etc/passwd/x", "not a directory"),
     ("/loop", "too many levels of symbolic links"),
-    ("/text", "exec format error"),
-    ("/script", "no such file or directory"),
+    ("/text", "exec /text: exec format error"),
+    (
+        "/script",
+        "exec /script: no such file or directory: its interpreter /no/such/interpreter is not in the container",
+    ),
+    ("/linked", ": its interpreter /lib64/ld-linux-x86-64.so.2 is not in the container"),
 ];
 
 fn with_programs(bed: &Bed) -> Bundle<'_> {
@@ -210,6 +214,7 @@ fn with_programs(bed: &Bed) -> Bundle<'_> {
     for (name, text) in [("text", "no program\n"), ("script", "#!/no/such/interpreter\n")] {
         program::write(&bundle.rootfs().join(name), text);
     }
+    fs::copy("/bin/ls", bundle.rootfs().join("linked")).expect("copy");
     std::os::unix::fs::symlink("loop", bundle.rootfs().join("loop")).expect("link");
     bundle
 }
@@ -218,6 +223,7 @@ fn program(bed: &Bed) {
     for (program, text) in PROGRAMS {
         let c = with_programs(bed).args(&[program]).make();
         let created = c.create();
+        let code = if created.code() == 0 { 255 } else { 1 };
         // `start` reports the errors that only execve(2) detects.
         match created.code() {
             0 => {
@@ -227,8 +233,9 @@ fn program(bed: &Bed) {
             _ => drop(created.fails_once(1, text)),
         }
         c.assert_gone(program);
-        for flags in [&[][..], &["--detach"]] {
-            let _ = c.run_with(flags).fails_once(1, text);
+        // In the foreground, the status of a program that execve(2) refuses is that of runc's init.
+        for (flags, code) in [(&[][..], code), (&["--detach"], 1)] {
+            let _ = c.run_with(flags).fails_once(code, text);
             c.assert_gone(program);
         }
     }
@@ -331,14 +338,14 @@ fn arguments_too_long(bed: &Bed) {
         c.create().ok();
         let _ = c.start().fails_once(1, "argument list too long");
         c.delete().ok();
-        let _ = c.run().fails_once(1, "argument list too long");
+        let _ = c.run().fails_once(255, "argument list too long");
         c.assert_gone("arguments");
     }
     let c = bed.bundle().make().detached();
     let _ = c.exec(&["echo", &"x".repeat(128 * 1024 - 1)]).ok();
     // MAX_ARG_STRLEN applies to environment variables, too.
     let env = json!([format!("A={}", "x".repeat(128 * 1024))]);
-    let _ = set(bed, "/process/env", env).make().run().fails_once(1, "argument list too long");
+    let _ = set(bed, "/process/env", env).make().run().fails_once(255, "argument list too long");
 }
 
 fn ten_thousand_variables(bed: &Bed) {

@@ -26,6 +26,7 @@ const CASES: &[Case] = &[
     case!(default_errno),
     case!(errno_of_an_action_without_one).unlike_runc(),
     case!(filter_that_forbids_to_end).unlike_runc(),
+    case!(filter_that_forbids_to_execute).unlike_runc(),
     case!(log_flag),
     case!(same_profile_twice),
     case!(thirty_two_bit_calls_are_covered),
@@ -351,6 +352,23 @@ fn errno_of_an_action_without_one(bed: &Bed) {
     bed.bundle().set("/linux/seccomp", filter).make().run().fails("takes none");
     let rules = json!([{ "names": ["acct"], "action": "SCMP_ACT_ERRNO", "errnoRet": 4096 }]);
     bed.bundle().set("/linux/seccomp", deny(rules)).make().run().fails("larger than 4095");
+}
+
+/// The filter forbids execve(2) and most calls with which init could report that: write(2) is left.
+fn filter_that_forbids_to_execute(bed: &Bed) {
+    let allows_write = json!({
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "syscalls": [{ "names": ["write"], "action": "SCMP_ACT_ALLOW" }],
+    });
+    let forbids = deny(json!([{ "names": ["execve", "execveat"], "action": "SCMP_ACT_ERRNO" }]));
+    for (filter, reason) in
+        [(allows_write, "function not implemented"), (forbids, "operation not permitted")]
+    {
+        let bundle = bed.bundle().set("/process/noNewPrivileges", json!(true));
+        let c = bundle.set("/linux/seccomp", filter).args(&["/bin/true"]).make();
+        let _ = c.run().fails_as(255, &format!("exec /bin/true: {reason}"));
+        c.assert_gone("run");
+    }
 }
 
 /// The filter forbids execve(2), write(2) and exit(2): the command must detect all the same that the exec failed.

@@ -37,6 +37,7 @@ pub mod step;
 pub mod take;
 
 pub use actor::devices::make_node;
+pub use actor::program::NO_INTERPRETER;
 pub use clone::begin;
 pub use failure::Failure;
 pub use job::{Filter, Job};

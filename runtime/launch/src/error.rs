@@ -42,6 +42,13 @@ pub enum Error {
         /// The errno.
         errno: Errno,
     },
+    /// execve(2) of the program failed.
+    Exec {
+        /// The error message.
+        text: String,
+        /// The errno.
+        errno: Errno,
+    },
     /// The program to run is missing or not executable.
     Program {
         /// The error message, in the form that engines parse.
@@ -88,6 +95,11 @@ impl Error {
         })
     }
 
+    /// Returns whether execve(2) of the program failed.
+    pub fn is_of_exec(&self) -> bool {
+        matches!(self, Self::Exec { .. })
+    }
+
     /// Converts an error that results from a plan with steps in the wrong order to [`Error::Plan`], which contains the
     /// broken rule. Such an error is EBADF or ECHILD: a step finds no descriptor or process of an earlier step. Other
     /// errors are returned unchanged.
@@ -114,7 +126,9 @@ impl Failed for Error {
         match self {
             Self::Parent(error) | Self::Mount { error, .. } => error.errno(),
             Self::Plan { cause, .. } => cause.errno(),
-            Self::Init { errno, .. } | Self::Program { errno, .. } => errno.errno(),
+            Self::Init { errno, .. } | Self::Exec { errno, .. } | Self::Program { errno, .. } => {
+                errno.errno()
+            }
             Self::Cgroup(cgroup::Error::System(error))
             | Self::Resctrl(resctrl::Error::System(error))
             | Self::Rootfs(rootfs::Error::System(error)) => error.errno(),
@@ -150,7 +164,9 @@ impl fmt::Display for Error {
                 let operation = if detail.is_empty() { step } else { detail };
                 write!(f, ": {}", sys::refusal::describe(operation, *errno))
             }
-            Self::Program { text, .. } => write!(f, "unable to start container process: {text}"),
+            Self::Exec { text, .. } | Self::Program { text, .. } => {
+                write!(f, "unable to start container process: {text}")
+            }
             Self::Refused(text) | Self::Hook(text) => f.write_str(text),
             Self::Cgroup(error) => write!(f, "unable to start container process: {error}"),
             Self::Resctrl(error) => write!(f, "unable to start container process: {error}"),

@@ -37,8 +37,8 @@ use init::take::OUT_OF_ORDER;
 
 use crate::error::words;
 use attempt::{Wanted, Way};
-pub(crate) use hear::await_message;
 use hear::unexpected;
+pub(crate) use hear::{await_message, not_executed};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 

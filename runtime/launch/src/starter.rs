@@ -14,6 +14,7 @@ use sys::Context;
 
 use crate::Error;
 use crate::error::words;
+use crate::parent::not_executed;
 use init::channel::{self, Message, Word};
 
 /// The usual maximum time for a runnable init to answer `start`. An init that takes longer may be frozen.
@@ -164,6 +165,7 @@ pub fn finish(socket: &OwnedFd, path: &str, withdrawal: Withdrawal) -> Result<St
         // A hook failed; the text describes the failure.
         Message::Failed { failure, .. } => Err(match (failure.errno, words(&failure)) {
             (Errno::CANCELED, text) => Error::Hook(text),
+            (errno, detail) if detail.starts_with("exec ") => not_executed(&detail, errno),
             (errno, detail) => Error::Init { step: "start".into(), detail, errno },
         }),
         _ => Err(sys::Error::new("read", path, Errno::PROTO).into()),

@@ -27,7 +27,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Returns a call of the runtime by way of another program: `through` is the command line that executes the runtime.
-fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
+pub fn through<'a>(c: &Container<'a>, through: &[&str], verb: &str, words: &[&str]) -> Call {
     let (root, bundle) = (c.bed.root(), c.bundle.to_string_lossy());
     let (root, runtime) = (root.to_string_lossy(), c.bed.runtime().to_string_lossy());
     let command = [through, &[&runtime, "--root", &root, verb], words].concat();

@@ -12,6 +12,9 @@ use crate::definition::options::{BUNDLE, CONFIG, KEEP, LAYERS, NO_SUBREAPER, TEM
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 
+/// The exit status of a command whose program cannot be executed.
+const NOT_EXECUTED: i32 = 255;
+
 pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     run(invocation).map_err(|failure| failure.of(format_args!("{NAME} run")))
 }
@@ -85,6 +88,10 @@ fn run(invocation: &Invocation<'_>) -> Result<i32, Failure> {
             if image.is_none() && !values.is_set(&BUNDLE) && !values.is_set(&CONFIG) =>
         {
             Failure::new(format_args!("{error}; did you mean {NAME} run --image {id}?"))
+        }
+        // As runc, whose init exits with this status. A detached container has no such status.
+        Error::Launch(cause) if cause.is_of_exec() && !options.detach => {
+            Failure::from(error).with_status(NOT_EXECUTED)
         }
         Error::System(cause) if cause.object == "/dev/tty" => {
             Failure::new(format_args!("{error}: {}", no_terminal(image.is_some())))

@@ -12,7 +12,7 @@ mod fresh;
 mod identity;
 mod mounts;
 mod old_tree;
-mod program;
+pub(crate) mod program;
 mod protect;
 mod root;
 mod stand_in;
@@ -467,7 +467,8 @@ impl<'a> Init<'a> {
         let program = candidates.and_then(|candidates| candidates.get(self.program));
         let program = program.ok_or(Failure::new("exec", Errno::NOENT))?;
         let home = home_of.and(program::found_home(&self.home));
-        Err(Failure::new("exec", sys::exec::execve(program, argv, envp, home)))
+        let errno = sys::exec::execve(program, argv, envp, home);
+        Err(program::not_executed(program, errno))
     }
 }
 

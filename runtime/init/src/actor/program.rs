@@ -4,7 +4,7 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{Access, AtFlags, CWD, FileType, OFlags, accessat, fstat, stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, accessat, fstat, openat, stat};
 use rustix::io::Errno;
 
 use crate::failure::Failure;
@@ -35,6 +35,73 @@ fn executable(path: &CStr) -> Result<(), Errno> {
         FileType::Directory => Err(Errno::ISDIR),
         _ => accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS),
     }
+}
+
+/// The maximum number of bytes of a path that a failure to execute quotes.
+const QUOTED: usize = 90;
+
+/// The text by which a failure names a missing interpreter.
+pub const NO_INTERPRETER: &str = ": its interpreter ";
+
+/// Returns the failure of execve(2). ENOENT for a program that exists means that its interpreter is missing: the one of
+/// a script's first line, or the dynamic linker of an ELF file.
+#[cold]
+#[inline(never)]
+pub(crate) fn not_executed(program: &CStr, errno: Errno) -> Failure {
+    let path = program.to_bytes();
+    let mut buffer = [MaybeUninit::<u8>::uninit(); HEAD];
+    match interpreter(program, &mut buffer).filter(|_| errno == Errno::NOENT) {
+        Some(name) => Failure::described(
+            format_args!(
+                "exec {}{NO_INTERPRETER}{} is not in the container",
+                quoted(path),
+                quoted(name)
+            ),
+            errno,
+        ),
+        None => Failure::described(format_args!("exec {}", quoted(path)), errno),
+    }
+}
+
+fn quoted(bytes: &[u8]) -> core::slice::EscapeAscii<'_> {
+    bytes.get(..QUOTED).unwrap_or(bytes).escape_ascii()
+}
+
+/// The number of bytes at the beginning of a program that are read.
+const HEAD: usize = 1024;
+
+/// Returns the interpreter that a program names.
+fn interpreter<'a>(program: &CStr, buffer: &'a mut [MaybeUninit<u8>; HEAD]) -> Option<&'a [u8]> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(CWD, program, flags, Mode::empty()).ok()?;
+    let (head, _) = rustix::io::read(&file, buffer).ok()?;
+    interpreter_in(head)
+}
+
+/// Returns the interpreter that the first bytes of a program name.
+fn interpreter_in(head: &[u8]) -> Option<&[u8]> {
+    if let Some(line) = head.strip_prefix(b"#!") {
+        let line = line.split(|&byte| byte == b'\n').next()?.trim_ascii_start();
+        return line.split(|&byte| matches!(byte, b' ' | b'\t' | 0)).next();
+    }
+    // ELF, 64 bits, little-endian: elf(5).
+    const PT_INTERP: u64 = 3;
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let number = |at: usize, length: usize| {
+        let bytes = head.get(at..at.checked_add(length)?)?;
+        Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    };
+    let (table, size, count) = (number(32, 8)?, number(54, 2)?, number(56, 2)?);
+    for index in 0..count {
+        let entry = usize::try_from(table.checked_add(index * size)?).ok()?;
+        if number(entry, 4)? == PT_INTERP {
+            let start = usize::try_from(number(entry.checked_add(8)?, 8)?).ok()?;
+            return head.get(start..)?.split(|&byte| byte == 0).next();
+        }
+    }
+    None
 }
 
 /// Writes `HOME=` and the home directory of `uid` to `buffer`. The directory is taken from the container's /etc/passwd,
@@ -116,6 +183,27 @@ fn write_home(path: &[u8], home: &mut [u8; LONGEST_HOME]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn interpreters_are_found() {
+        let of = |head: &'static [u8]| interpreter_in(head);
+        assert_eq!(of(b"#!/bin/sh\n"), Some(&b"/bin/sh"[..]));
+        assert_eq!(of(b"#! /usr/bin/env python\nx"), Some(&b"/usr/bin/env"[..]));
+        assert_eq!(of(b"#!/bin/sh\r\n"), Some(&b"/bin/sh\r"[..]));
+        assert_eq!(of(b"text"), None);
+        let mut elf = [0; 200];
+        elf[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (elf[32], elf[54], elf[56]) = (64, 56, 1);
+        (elf[64], elf[72]) = (3, 120);
+        elf[120..129].copy_from_slice(b"/lib/ld.s");
+        assert_eq!(interpreter_in(&elf), Some(&b"/lib/ld.s"[..]));
+        elf[72] = 250;
+        assert_eq!(interpreter_in(&elf), None);
+        elf[32..40].fill(255);
+        assert_eq!(interpreter_in(&elf), None);
+        let missing = not_executed(c"/no/such", Errno::NOENT);
+        assert_eq!(missing.text(), b"exec /no/such");
+    }
 
     #[test]
     fn home_comes_from_the_line_of_the_user() {

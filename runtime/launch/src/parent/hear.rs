@@ -2,9 +2,8 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::ffi::CStr;
-
 use core::time::Duration;
+use init::NO_INTERPRETER;
 use init::hooks;
 use plan::step::InitStep;
 use plan::{CgroupPlan, Labelled, Plan, purpose};
@@ -122,10 +121,7 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
             };
             Error::Program { text, errno }
         }
-        Some(InitStep::Exec { argv, .. }) => {
-            let program = argv.iter().next().map(CStr::to_string_lossy).unwrap_or_default();
-            Error::Program { text: format!("exec {program}: {reason}"), errno }
-        }
+        Some(InitStep::Exec { .. }) => not_executed(&detail, errno),
         Some(InitStep::RunHooks { .. }) => Error::Hook(detail),
         // SCHED_DEADLINE requires an affinity of all CPUs: sched_setattr(2).
         Some(InitStep::SetScheduler(_)) if errno == Errno::PERM && names_cpus(plan) => {
@@ -166,6 +162,14 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
         Some(step) => Error::Init { step: named(plan, step), detail, errno },
         None => Error::Init { step: "unknown step".into(), detail, errno },
     }
+}
+
+/// Returns the error of a program that init could not execute; `detail` is init's text.
+pub(crate) fn not_executed(detail: &str, errno: Errno) -> Error {
+    let reason = sys::errno::describe(errno);
+    let at = detail.find(NO_INTERPRETER).unwrap_or(detail.len());
+    let (head, tail) = detail.split_at(at);
+    Error::Exec { text: format!("{head}: {reason}{tail}"), errno }
 }
 
 /// Returns the name of a step of init. If the step belongs to a mount, the name is preceded by the mount's description.
