@@ -42,6 +42,7 @@ const CASES: &[Case] = &[
     Case::new("in_the_bundle_for_hooks", host::in_the_bundle_for_hooks).unlike_runc(),
     Case::new("in_the_bundle_not_through_links", host::in_the_bundle_not_through_links)
         .unlike_runc(),
+    Case::new("binds_of_the_hosts_root", host::binds_of_the_hosts_root).unlike_runc(),
     Case::new("who_wants_them_in_the_bundle", host::who_wants_them_in_the_bundle).unlike_runc(),
     case!(killed_in_between).unlike_runc().alone(),
     case!(a_hundred_and_no_mount_of_the_hosts).unlike_runc().alone().needs(watch),

@@ -222,6 +222,7 @@ fn context<'a>(
             Some(given) => given.place.into(),
             None => absolute(request.bundle, root),
         },
+        named_root: absolute(request.bundle, root),
         given: request.rootfs,
         linux,
         mounts: &spec.mounts,

@@ -9,13 +9,17 @@ use crate::Kernel;
 use crate::birth::Birth;
 use crate::caller::Caller;
 use crate::namespaces::Namespaces;
-use crate::path::is_at_or_below;
+use crate::path::{below, is_at_or_below};
 use crate::request::GivenRoot;
 
 /// The input of the compiler's parts.
 pub struct Context<'a, 's> {
     pub(crate) bundle: &'a str,
+    /// The path at which init attaches the root in its mount namespace, if that begins as a copy of the host's.
     pub(crate) rootfs: String,
+    /// The path on the host by which the configuration names the root: that of `root.path`. Only a source of a bind mount
+    /// at or below this path can be in the root. Not `rootfs`, which can be `/` or the bundle ([`GivenRoot::place`]).
+    pub(crate) named_root: String,
     pub(crate) given: Option<GivenRoot<'a>>,
     pub(crate) linux: &'a Linux<'s>,
     pub(crate) mounts: &'a [Mount<'s>],
@@ -31,6 +35,15 @@ pub struct Context<'a, 's> {
 }
 
 impl Context<'_, '_> {
+    /// Returns the path in the root, without the slash at its end, of a clean path of the host that lies in the root.
+    ///
+    /// A root that is given has no path on the host but the one that the configuration names. If that is `/`, the given
+    /// root is not there: `/` is the host's.
+    pub(crate) fn inside_root<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let is_elsewhere = self.given.is_some() && self.named_root == "/";
+        below(path, &self.named_root).filter(|_| !is_elsewhere)
+    }
+
     /// Returns whether a path must wait for the network namespace, because it lies at or below a sysfs. A sysfs shows
     /// the network namespace of the process that mounts it.
     pub(crate) fn shows_network(&self, path: &InRoot<'_>) -> bool {

@@ -23,6 +23,7 @@ const CASES: &[Case] = &[
     case!(filesystem_of_the_kernel).unlike_runc(),
     case!(erofs_image).unlike_runc().needs(erofs),
     case!(hooks_find_it_in_the_bundle).unlike_runc(),
+    case!(binds_of_the_hosts_root).unlike_runc(),
 ];
 
 const MAPS: [&str; 2] = ["uidmap=0:100000:65536", "gidmap=0:200000:65536"];
@@ -179,5 +180,25 @@ fn hooks_find_it_in_the_bundle(bed: &Bed) {
         let root = overlay_of(bed, &layers, &format!("upper-{kind}"), &[]);
         let said = run(bundle.make(), vec![root], 1);
         assert_eq!(said, ("a hook saw 2\n".into(), 0), "{kind}");
+    }
+}
+
+/// `hostPath: /` of Kubernetes is the host's root, not the container's (crun #2262, #2264).
+fn binds_of_the_hosts_root(bed: &Bed) {
+    if is_missing(bed) {
+        return;
+    }
+    let layers = Layers::new(bed, 2);
+    let wanted = bed.program("stat", &["-c", "%d:%i", "/"]).run().ok().stdout;
+    for (number, options) in
+        [&["rbind", "ro"][..], &["rbind", "rslave"], &["bind"]].iter().enumerate()
+    {
+        for is_mapped in [false, true] {
+            let bundle = bed.bundle().mount("bind", "/", "/mnt", options);
+            let bundle = if is_mapped { mapped(bundle) } else { bundle };
+            let c = bundle.sh("stat -c %d:%i /mnt").make();
+            let root = overlay_of(bed, &layers, &format!("upper{number}-{}", c.id), &[]);
+            assert_eq!(run(c, vec![root], 0), (wanted.clone(), 0), "{options:?}");
+        }
     }
 }

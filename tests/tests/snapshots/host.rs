@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
 
-use super::{MAPS, ROOT, Snapshot, mount, nothing_is_left, on_host, words};
+use super::{MAPS, ROOT, Snapshot, call, mount, nothing_is_left, on_host, words};
 use crate::rootfs::modes;
 
 fn list(mounts: &Value) -> String {
@@ -107,4 +107,51 @@ pub fn who_wants_them_in_the_bundle(bed: &Bed) {
     let mut asked = bed.bundle();
     asked.config["annotations"] = json!({ "run.dayfly.rootfs": "host" });
     assert!(wants(&asked, json!([one])));
+}
+
+/// A source above the snapshot's directories is the host's, not the container's (crun #2262, #2264), whatever its spelling.
+/// A source in the bundle's root directory is the container's, because that is the path of its root.
+pub fn binds_of_the_hosts_root(bed: &Bed) {
+    let snapshot = Snapshot::new(bed, 2);
+    let own = bed.dir.display().to_string();
+    for (number, (source, options)) in [
+        ("/", &["rbind"][..]),
+        ("/", &["rbind", "ro", "rslave"]),
+        ("/.", &["rbind", "rshared"]),
+        ("/tmp/..", &["rbind", "rro"]),
+        ("/", &["bind"]),
+        ("/run", &["rbind"]),
+        ("/var/lib", &["rbind", "rslave"]),
+        (&own, &["rbind"]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let wanted = bed.program("stat", &["-c", "%d:%i", source]).run().ok().stdout;
+        for is_mapped in [false, true] {
+            let bundle = bed.bundle().mount("tmpfs", "tmpfs", "/tmp", &[]);
+            let bundle = bundle.mount("bind", source, "/mnt", options);
+            let bundle = if is_mapped { super::mapped(bundle) } else { bundle };
+            let c = bundle.sh("stat -c %d:%i /mnt").make();
+            let root = snapshot.active(&format!("{number}-{}", c.id), &[]);
+            let outcome = call(&c, "run", &[root], &[]).run().ok();
+            assert_eq!(outcome.stdout, wanted, "{source} {options:?}");
+        }
+    }
+    let bundle = bed.bundle().set("/root/path", json!("rootfs"));
+    let rootfs = bundle.dir.join("rootfs");
+    let of_bundle = bundle.dir.join("early");
+    fs::create_dir(&of_bundle).expect("mkdir");
+    fs::write(of_bundle.join("word"), "the bundle's").expect("write");
+    let early = rootfs.join("early").display().to_string();
+    let c = bundle
+        .mount("tmpfs", "tmpfs", "/early", &[])
+        .mount("bind", &early, "/same", &["rbind"])
+        .mount("bind", "early", "/other", &["rbind"])
+        .sh("echo >/early/new; ls /same; cat /other/word")
+        .make();
+    for (name, flags) in [("pivot", &[][..]), ("no-pivot", &["--no-pivot"])] {
+        let outcome = call(&c, "run", &[snapshot.active(name, &[])], flags).run().ok();
+        assert_eq!(outcome.stdout, "new\nthe bundle's", "{name}");
+    }
 }

@@ -98,7 +98,7 @@ fn source_inside<'p>(
     source: &'p str,
     recursive: bool,
 ) -> Option<&'p str> {
-    let path = below(source, &context.rootfs)?;
+    let path = context.inside_root(source)?;
     let path = if path.is_empty() { "/" } else { path };
     let earlier = context.mounts.iter().take_while(|other| !core::ptr::eq(*other, mount));
     let mut places = earlier.map(|other| &*other.destination);
@@ -116,7 +116,7 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
     }
     let source = mount.source.as_ref().map(|source| made_absolute(context.bundle, source));
     source.is_some_and(|source| {
-        below(&source, &context.rootfs).is_some_and(|inside| is_at_or_below(inside, place))
+        context.inside_root(&source).is_some_and(|inside| is_at_or_below(inside, place))
     })
 }
 
