@@ -1,5 +1,7 @@
 //! Bind mounts: their content, flags, propagation, missing targets.
 
+mod used;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
@@ -34,6 +36,17 @@ const CASES: &[Case] = &[
     case!(bind_a_device_node),
     case!(many_mounts),
     case!(options_of_filesystems_are_passed_over).unlike_runc(),
+    Case::new("rbind_of_the_hosts_root", used::rbind_of_the_hosts_root).needs(used::has_programs),
+    Case::new(
+        "rbind_of_the_hosts_root_a_hundred_times",
+        used::rbind_of_the_hosts_root_a_hundred_times,
+    )
+    .needs(used::has_programs),
+    Case::new("the_hosts_root_as_root", used::the_hosts_root_as_root)
+        .needs(used::has_programs)
+        .unlike_runc(),
+    Case::new("mounts_propagate_without_pins", used::mounts_propagate_without_pins)
+        .needs(used::has_programs),
 ];
 
 /// Makes a directory on the host with one file, `inside`.

@@ -11,19 +11,22 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, read};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
 };
 use rustix::process::{chdir, pivot_root};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
+use sys::mount::{MountAttr, mount_setattr, propagation};
 
-use crate::directory::proc_path;
-use crate::mounts::{DIRECTORY, Lock};
+use crate::mounts::{DIRECTORY, Lock, take_away};
 use crate::{Cache, Error};
 
-const NAME: &str = "blank";
+/// Older builds used the names `blank` and `template`, and let others bind the mount.
+const NAME: &str = "namespace";
+const OLD_NAMES: [&str; 2] = ["blank", "template"];
 /// The number of CPUs to try: see [`make`].
 const CPUS: usize = 16;
 
@@ -58,25 +61,43 @@ fn open(cache: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Creates the blank namespace and binds it to its name.
+/// Creates the blank namespace and mounts its file on its name.
+///
+/// The mount is unbindable, so a recursive bind mount of a directory above it does not contain it, whoever makes that
+/// bind mount. A copy could not be attached in a newer mount namespace (ELOOP). New mount namespaces do not contain the
+/// mount anyway: the kernel copies no file of a mount namespace into them.
 ///
 /// The kernel allows a bind mount of a mount namespace only inside an older one, so that no namespace can contain
 /// itself. Since Linux 6.18 it compares the ages by numbers that each CPU allocates in batches. So a new namespace may
-/// appear older than the caller's if the two were created on different CPUs (EINVAL). This cannot happen on the CPU
+/// appear older than the caller's if the two were created on different CPUs (ELOOP). This cannot happen on the CPU
 /// where the caller's namespace was created, but that CPU is unknown.
 fn make(lock: &Lock<'_>) -> Result<OwnedFd, sys::Error> {
     let mounts = lock.mounts()?;
+    for old in OLD_NAMES {
+        take_away(mounts.as_fd(), old).context("remove", old)?;
+    }
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(&mounts, NAME, flags, Mode::RUSR).context("open", NAME)?;
-    let name = format!("{}/{NAME}", proc_path(mounts.as_fd()));
     for cpu in iter::once(None).chain((0..CPUS).map(Some)) {
         let blank = sys::errand::fetch(|| make_here(cpu)).context("make", NAME)?;
-        match mount_bind(proc_path(blank.as_fd()).as_str(), name.as_str()) {
-            Err(Errno::INVAL) => {}
-            bound => return bound.map(|()| blank).context("bind", NAME),
+        match pin(blank.as_fd(), mounts.as_fd()) {
+            // ELOOP; EINVAL before Linux 6.18, where it cannot happen.
+            Err(Errno::LOOP | Errno::INVAL) => {}
+            pinned => return pinned.map(|()| blank).context("mount", NAME),
         }
     }
-    Err(sys::Error::new("bind", NAME, Errno::INVAL))
+    Err(sys::Error::new("mount", NAME, Errno::LOOP))
+}
+
+/// Mounts the file of a mount namespace on its name. The mount is complete when it appears.
+fn pin(namespace: BorrowedFd<'_>, mounts: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let file = open_tree(namespace, c"", flags)?;
+    let unbindable = MountAttr { propagation: propagation::UNBINDABLE, ..MountAttr::default() };
+    mount_setattr(file.as_fd(), false, &unbindable)?;
+    move_mount(&file, c"", mounts, NAME, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }
 
 /// Moves this process to a new mount namespace (on the nth CPU if a number is given), empties the namespace, and

@@ -5,7 +5,7 @@
 //! ```text
 //! seccomp/HASH            a compiled filter, with the profile it was compiled from
 //! mounts/                 a private tmpfs of the cache, mounted when first needed
-//! mounts/blank         the blank mount namespace
+//! mounts/namespace     the blank mount namespace
 //! mounts/programs/NAME    the runtime on a read-only mount
 //! mounts/bpf/device/HASH  a loaded device program, pinned
 //! ```

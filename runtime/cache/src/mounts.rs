@@ -5,13 +5,14 @@
 //! copy of the tmpfs, without the blank namespace. In a mount namespace that is older than the tmpfs, a separate tmpfs
 //! is mounted when it is first needed.
 
+use alloc::format;
 use core::ffi::CStr;
 use core::ops::Deref;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, FlockOperation, StatxAttributes, StatxFlags, flock, statx};
+use rustix::fs::{AtFlags, FlockOperation, StatxAttributes, StatxFlags, flock, statx, unlinkat};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, mount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
 
@@ -81,4 +82,22 @@ pub(crate) fn mounted(
 fn is_mounted(directory: &OwnedFd) -> Result<bool, Errno> {
     let statx = statx(directory, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())?;
     Ok(statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Unmounts everything at the mount point `name`, and removes the mount point.
+pub(crate) fn take_away(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    unmount_all(directory, name);
+    match unlinkat(directory, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Unmounts everything at the mount point `name`. If a command runs from a program on such a mount, the detached mount
+/// exists until the command exits.
+pub(crate) fn unmount_all(directory: BorrowedFd<'_>, name: &str) {
+    let path = format!("{}/{name}", proc_path(directory));
+    // The loop ends with EINVAL when nothing is mounted here. Other mount namespaces may have mounts of their own on
+    // the same file.
+    while unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
 }

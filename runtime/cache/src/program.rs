@@ -9,17 +9,15 @@ use alloc::format;
 use alloc::string::String;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    Access, AtFlags, CWD, Mode, OFlags, Stat, access, fstat, openat, stat, statat, unlinkat,
-};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, Stat, access, fstat, openat, stat, statat};
 use rustix::io::Errno;
-use rustix::mount::{MoveMountFlags, UnmountFlags, move_mount, unmount};
+use rustix::mount::{MoveMountFlags, move_mount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
 
 use crate::directory::{DEFAULT_PATH, proc_path, subdirectory};
 use crate::entries::names;
-use crate::mounts::{self, Lock};
+use crate::mounts::{self, Lock, take_away, unmount_all};
 use crate::{Cache, Error};
 
 /// The directory in the tmpfs of [`mounts`] that contains the mount points.
@@ -103,22 +101,4 @@ fn make_room(programs: BorrowedFd<'_>) -> Result<(), Errno> {
         return Ok(());
     }
     left.iter().try_for_each(|name| take_away(programs, &name.to_string_lossy()))
-}
-
-/// Unmounts the program `name` and removes its mount point.
-fn take_away(programs: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    unmount_all(programs, name);
-    match unlinkat(programs, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno),
-    }
-}
-
-/// Unmounts everything at the mount point `name`. If a command runs from such a mount, the detached mount exists until
-/// the command exits.
-fn unmount_all(programs: BorrowedFd<'_>, name: &str) {
-    let path = format!("{}/{name}", proc_path(programs));
-    // The loop ends with EINVAL when nothing is mounted here. Other mount namespaces may have mounts of their own on
-    // the same file.
-    while unmount(path.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
 }

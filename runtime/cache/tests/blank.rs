@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 
 use common::{Scratch, in_namespace, mounts, work, worker};
 use dayfly_cache::{Cache, Error};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat};
 use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
 use sys::clone::CloneFlags;
 
 /// Returns the inode that identifies a namespace.
@@ -109,7 +110,7 @@ fn what_is_not_a_mount_namespace_is_not_used() {
         let scratch = Scratch::new().unwrap();
         let cache = scratch.open();
         cache.blank().unwrap();
-        let name = scratch.path.join("mounts/blank");
+        let name = scratch.path.join("mounts/namespace");
         rustix::mount::mount_bind("/proc/self/ns/net", name.to_str().unwrap()).unwrap();
         let blank = cache.blank().unwrap();
         assert_eq!(sys::nsfs::kind(blank.as_fd()), Ok(CloneFlags::NEWNS));
@@ -145,6 +146,33 @@ fn nothing_of_it_propagates() {
         let ours: Vec<_> = mounts().into_iter().filter(|m| m.contains(scratch.path())).collect();
         assert_eq!(ours.len(), 2);
         assert!(!ours.iter().any(|mount| mount.contains(" shared:")), "{ours:?}");
+    });
+}
+
+/// Nobody's recursive bind mount contains the file of the blank namespace; older builds' mounts are removed.
+#[test]
+fn no_bind_mount_contains_it() {
+    in_namespace("no_bind_mount_contains_it", || {
+        let scratch = Scratch::new().unwrap();
+        let blank = scratch.open().blank().unwrap();
+        let old = scratch.path.join("mounts/blank");
+        fs::write(&old, "").unwrap();
+        let file = format!("/proc/self/fd/{}", blank.as_raw_fd());
+        rustix::mount::mount_bind(file.as_str(), old.to_str().unwrap()).unwrap();
+        let name = scratch.path.join("mounts/namespace");
+        rustix::mount::unmount(name.to_str().unwrap(), UnmountFlags::DETACH).unwrap();
+        scratch.open().blank().unwrap();
+        assert!(!old.exists());
+
+        let place = scratch.path.join("place");
+        fs::create_dir(&place).unwrap();
+        let [from, to] = [&scratch.path, &place].map(|path| path.to_str().unwrap());
+        rustix::mount::mount_bind_recursive(from, to).unwrap();
+        let pins = mounts().into_iter().filter(|mount| mount.contains(" mnt:[")).count();
+        assert!(mounts().iter().any(|mount| mount.contains(&format!(" {to}/mounts "))));
+        rustix::mount::unmount(to, UnmountFlags::DETACH).unwrap();
+        fs::remove_dir(&place).unwrap();
+        assert_eq!(pins, 1);
     });
 }
 

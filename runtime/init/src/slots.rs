@@ -1,8 +1,10 @@
 //! The table of descriptors that the parent opens and init uses.
 
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use rustix::io::{DupFlags, Errno, dup3};
 
 use crate::step::Slot;
 
@@ -52,6 +54,17 @@ impl Slots {
         }
     }
 
+    /// Replaces the descriptor in a slot by a duplicate of `fd` with the same number, and closes the previous one.
+    ///
+    /// # Errors
+    /// Those of dup3(2); EBADF if the slot is empty.
+    pub fn replace(&self, slot: Slot, fd: &OwnedFd) -> Result<(), Errno> {
+        let number = self.get(slot).ok_or(Errno::BADF)?.as_raw_fd();
+        // SAFETY: the table owns the descriptor, and keeps it: the number stays open.
+        let mut place = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+        dup3(fd, &mut place, DupFlags::CLOEXEC)
+    }
+
     /// Returns the descriptor in a slot, if any.
     pub fn get(&self, slot: Slot) -> Option<BorrowedFd<'_>> {
         let fd = self.numbers.get(usize::from(slot.0))?.0.load(Ordering::Acquire);
@@ -74,7 +87,6 @@ impl Drop for Slots {
 mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
-    use rustix::fd::AsRawFd;
     use rustix::io::fcntl_getfd;
 
     #[test]

@@ -5,11 +5,12 @@
 use core::ffi::CStr;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, FileType, fstat, makedev};
+use rustix::fs::{CWD, FileType, makedev};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
+use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
-use sys::mount::{MountAttr, attr, clone_with, mount_setattr, propagation};
+use sys::mount::{MountAttr, Top, attr, clone_with, mount_setattr, propagation};
 
 use crate::slots::Slots;
 use crate::step::{CloneTree, DeviceSource, Propagation, Slot};
@@ -31,24 +32,48 @@ fn failed(op: &'static str) -> impl Fn(Errno) -> Failed {
 
 const CLONE: OpenTreeFlags = OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
+/// A detached copy of a mount tree or a device node, and its top if somebody had to look at it.
+#[derive(Debug)]
+pub struct Taken {
+    /// The copy.
+    pub fd: OwnedFd,
+    /// The top of the copy.
+    pub top: Option<Top>,
+}
+
 /// Copies a mount tree.
 ///
 /// # Errors
 /// The failed operation.
-pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
-    let is_root = tree.slot == Slot::ROOT;
-    let flags = match is_root || tree.keep_link {
-        true => OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
-        false => OpenTreeFlags::empty(),
-    };
-    let fd = copy(CWD, tree.source, flags, tree, slots)?;
-    if is_root {
-        let mode = fstat(&fd).map_err(failed("fstat"))?.st_mode;
-        if FileType::from_raw_mode(mode) != FileType::Directory {
+pub fn tree(tree: &CloneTree<'_>, slots: &Slots) -> Result<Taken, Failed> {
+    let fd = open_on_host(tree).map_err(failed("open_tree"))?;
+    let mut top = None;
+    if tree.slot == Slot::ROOT {
+        let root = sys::mount::top(fd.as_fd()).map_err(failed("statx"))?;
+        if root.file_type != FileType::Directory {
             let hint = " (invalid rootfs: not a directory, or a symlink)";
             return Err(Failed { op: "open_tree", hint, errno: Errno::NOTDIR });
         }
+        top = Some(root);
     }
+    set_up(&fd, tree, slots)?;
+    Ok(Taken { fd, top })
+}
+
+/// Copies a mount tree like [`tree`], but without pinned mount namespaces, which are mounts of their files
+/// (namespaces(7), "The /proc/pid/ns/ directory"). open_tree(2) copies these mounts, but a new mount namespace does not
+/// contain them. So a child process copies the tree in a mount namespace of its own, as runc does. The copy is in the
+/// same peer groups. This takes as long as a copy of the mount table.
+///
+/// # Errors
+/// The failed operation; EINVAL if the source is a link of procfs to a mount of another mount namespace.
+pub fn tree_without_pins(tree: &CloneTree<'_>, slots: &Slots) -> Result<OwnedFd, Failed> {
+    let copy = || {
+        sys::ns::unshare(CloneFlags::NEWNS)?;
+        open_on_host(tree)
+    };
+    let fd = sys::errand::fetch(copy).map_err(failed("open_tree in a copy of the mount table"))?;
+    set_up(&fd, tree, slots)?;
     Ok(fd)
 }
 
@@ -58,44 +83,55 @@ pub(crate) fn tree_of(
     tree: &CloneTree<'_>,
     slots: &Slots,
 ) -> Result<OwnedFd, Failed> {
-    copy(place.as_fd(), c"", OpenTreeFlags::AT_EMPTY_PATH, tree, slots)
+    let fd = open(place.as_fd(), c"", OpenTreeFlags::AT_EMPTY_PATH, tree);
+    let fd = fd.map_err(failed("open_tree"))?;
+    set_up(&fd, tree, slots)?;
+    Ok(fd)
 }
 
-/// Makes a detached copy, and sets its propagation, attributes and id mapping. The first change of the propagation is
-/// part of the call that copies, if it concerns the same mounts.
-fn copy(
+/// Makes a detached copy of a tree of the host, as [`open`] does.
+fn open_on_host(tree: &CloneTree<'_>) -> Result<OwnedFd, Errno> {
+    let flags = match tree.slot == Slot::ROOT || tree.keep_link {
+        true => OpenTreeFlags::AT_SYMLINK_NOFOLLOW,
+        false => OpenTreeFlags::empty(),
+    };
+    open(CWD, tree.source, flags, tree)
+}
+
+/// Makes a detached copy. The first change of the propagation is part of the call that copies, if it concerns the same
+/// mounts.
+fn open(
     directory: BorrowedFd<'_>,
     path: &CStr,
     mut flags: OpenTreeFlags,
     tree: &CloneTree<'_>,
-    slots: &Slots,
-) -> Result<OwnedFd, Failed> {
+) -> Result<OwnedFd, Errno> {
     if tree.recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
-    let (fd, changes) = match tree.propagation {
-        [first, rest @ ..] if first.recursive == tree.recursive => {
+    match split(tree) {
+        (Some(first), _) => {
             let attr = MountAttr { propagation: first.kind, ..MountAttr::default() };
-            (clone_with(directory, path, flags, &attr), rest)
+            clone_with(directory, path, flags, &attr)
         }
-        changes => (open_tree(directory, path, flags | CLONE), changes),
-    };
-    let fd = fd.map_err(failed("open_tree"))?;
-    set_up(&fd, tree, changes, slots)?;
-    Ok(fd)
+        (None, _) => open_tree(directory, path, flags | CLONE),
+    }
+}
+
+/// Returns the change of the propagation that [`open`] makes, if any, and those that [`set_up`] makes.
+fn split<'t>(tree: &CloneTree<'t>) -> (Option<&'t Propagation>, &'t [Propagation]) {
+    match tree.propagation {
+        [first, rest @ ..] if first.recursive == tree.recursive => (Some(first), rest),
+        changes => (None, changes),
+    }
 }
 
 /// The name of the operation in errors that only a bug in the plan can cause.
 pub const OUT_OF_ORDER: &str = "steps out of order";
 
-/// Makes these changes of the propagation of a detached copy, and sets its attributes and id mapping.
-fn set_up(
-    fd: &OwnedFd,
-    tree: &CloneTree<'_>,
-    changes: &[Propagation],
-    slots: &Slots,
-) -> Result<(), Failed> {
-    for Propagation { kind, recursive } in changes {
+/// Makes the other changes of the propagation of a detached copy, and sets its attributes and id mapping.
+fn set_up(fd: &OwnedFd, tree: &CloneTree<'_>, slots: &Slots) -> Result<(), Failed> {
+    for Propagation { kind, recursive } in split(tree).1 {
         let attr = MountAttr { propagation: *kind, ..MountAttr::default() };
         mount_setattr(fd.as_fd(), *recursive, &attr).map_err(failed("mount_setattr"))?;
     }
@@ -159,7 +195,7 @@ pub const COVER: MountAttr = MountAttr { set: LENT.set | attr::NOEXEC, ..LENT };
 ///
 /// # Errors
 /// The failed operation; ENODEV if the file is a different device.
-pub fn device(device: &DeviceSource<'_>) -> Result<OwnedFd, Failed> {
+pub fn device(device: &DeviceSource<'_>) -> Result<Taken, Failed> {
     let &DeviceSource { slot, path, file_type, major, minor } = device;
     let fd = match is_off(Defence::LentReadOnly) {
         true => open_tree(CWD, path, CLONE),
@@ -167,11 +203,11 @@ pub fn device(device: &DeviceSource<'_>) -> Result<OwnedFd, Failed> {
         false => clone_with(CWD, path, OpenTreeFlags::empty(), &LENT),
     };
     let fd = fd.map_err(failed("open_tree"))?;
-    let stat = fstat(&fd).map_err(failed("fstat"))?;
-    let same = FileType::from_raw_mode(stat.st_mode) == FileType::from_raw_mode(file_type)
-        && (file_type == FileType::Fifo.as_raw_mode() || stat.st_rdev == makedev(major, minor));
+    let top = sys::mount::top(fd.as_fd()).map_err(failed("statx"))?;
+    let same = top.file_type == FileType::from_raw_mode(file_type)
+        && (file_type == FileType::Fifo.as_raw_mode() || top.device == makedev(major, minor));
     match same {
-        true => Ok(fd),
+        true => Ok(Taken { fd, top: Some(top) }),
         false => {
             let hint = " (a device of another number)";
             Err(Failed { op: "open device", hint, errno: Errno::NODEV })

@@ -8,6 +8,7 @@ mod ladder;
 mod namespaces;
 mod nodes;
 mod outside;
+mod pins;
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -95,6 +96,8 @@ pub(crate) struct Parent<'a> {
     pub program_since: u64,
     /// The root filesystem, if it is assembled from layers.
     pub rootfs: Option<rootfs::Assembly<'static>>,
+    /// The copies of mount trees that may contain pinned mount namespaces.
+    pub copies: pins::Copies,
 }
 
 impl<'a> Parent<'a> {
@@ -126,6 +129,7 @@ impl<'a> Parent<'a> {
             own_oom_score: None,
             program_since: 0,
             rootfs: None,
+            copies: pins::Copies::default(),
         }
     }
 }
@@ -187,9 +191,10 @@ impl Parent<'_> {
                 self.slots.set(*slot, made);
             }
             ParentStep::CloneTree(tree) => {
-                self.slots
-                    .set(tree.slot, take::tree(tree, self.slots).map_err(taken_from(tree.source))?);
+                let taken = self.take_tree(tree)?;
+                self.keep_taken(tree.slot, Some(tree), taken);
             }
+            ParentStep::LeaveOutPins => self.leave_out_pins()?,
             ParentStep::MakeTree { slot, filesystem, user_namespace } => {
                 let made = filesystem::make(filesystem, None).map_err(|failure| {
                     let object = format!("{}: {}", step.label().object, words(&failure));
@@ -222,7 +227,8 @@ impl Parent<'_> {
                 self.slots.set(Slot::ROOT, tree);
             }
             ParentStep::CloneDevice(device) => {
-                self.slots.set(device.slot, take::device(device).map_err(taken_from(device.path))?);
+                let taken = take::device(device).map_err(taken_from(device.path))?;
+                self.keep_taken(device.slot, None, taken);
             }
             ParentStep::MakeNodes(nodes) => self.make_nodes(nodes)?,
             ParentStep::OpenNamespace { slot, path, foreign, .. } => {

@@ -81,6 +81,7 @@ impl Labelled for ParentStep {
                 maps.uid_map.trim_end().replace('\n', ", "),
             ),
             Self::CloneTree(tree) => label(Phase::Mounts, "clone tree", taken_tree(tree)),
+            Self::LeaveOutPins => label(Phase::Mounts, "leave out pins", "of mount namespaces"),
             Self::MakeTree { filesystem, .. } => {
                 label(Phase::Mounts, "make tree", describe(filesystem))
             }

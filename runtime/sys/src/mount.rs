@@ -4,6 +4,7 @@
 use core::ffi::CStr;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{AtFlags, Dev, FileType, StatxFlags, makedev, statx};
 use rustix::io::Errno;
 
 pub use rustix::mount::{
@@ -61,6 +62,34 @@ impl MountAttr {
     pub fn is_empty(&self) -> bool {
         self.set == 0 && self.clear == 0 && self.propagation == 0
     }
+}
+
+/// The file at the top of a mount, and the mount's number.
+#[derive(Debug, Clone, Copy)]
+pub struct Top {
+    /// The type of the file.
+    pub file_type: FileType,
+    /// The device, if the file is a device node.
+    pub device: Dev,
+    /// The number of the mount, or `None` before Linux 6.8. The kernel counts mounts: two mounts with successive numbers
+    /// were made one directly after the other.
+    pub number: Option<u64>,
+}
+
+/// Returns the top of the mount that `fd` refers to (statx(2)). Asks no file server.
+///
+/// # Errors
+/// Those of statx(2).
+pub fn top(fd: BorrowedFd<'_>) -> Result<Top, Errno> {
+    const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let found = statx(fd, c"", flags, StatxFlags::TYPE | MNT_ID_UNIQUE)?;
+    let is_unique = found.stx_mask & MNT_ID_UNIQUE.bits() != 0;
+    Ok(Top {
+        file_type: FileType::from_raw_mode(u32::from(found.stx_mode)),
+        device: makedev(found.stx_rdev_major, found.stx_rdev_minor),
+        number: is_unique.then_some(found.stx_mnt_id),
+    })
 }
 
 /// Changes the mount that `fd` refers to, with all mounts below it if `recursive`.

@@ -38,7 +38,7 @@ use crate::job::Job;
 use crate::network;
 use crate::slots::Slots;
 use crate::step::{Confined, Hooks, InitStep, Slot};
-use crate::take;
+use crate::take::{self, Taken};
 use fresh::Fresh;
 use root::Root;
 
@@ -338,8 +338,8 @@ impl<'a> Init<'a> {
 
     /// Stores a descriptor opened on the host. Called only in a process that does not share the parent's memory.
     /// Otherwise the number would be stored in the parent's table as well, where it is invalid.
-    fn take(&self, slot: Slot, taken: Result<OwnedFd, take::Failed>) -> Result<(), Failure> {
-        taken.map(|fd| self.slots.set(slot, fd)).map_err(Failure::from)
+    fn take(&self, slot: Slot, taken: Result<Taken, take::Failed>) -> Result<(), Failure> {
+        taken.map(|taken| self.slots.set(slot, taken.fd)).map_err(Failure::from)
     }
 
     /// Opens a new procfs, in which nothing can have been mounted. Like [`Init::take`], called only in a process that

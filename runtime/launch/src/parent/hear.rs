@@ -159,6 +159,11 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
             let step = named(plan, step);
             Error::Init { step, detail: format!("{detail}{hint}"), errno }
         }
+        Some(step) if errno == Errno::LOOP && detail == "move_mount" => {
+            let hint =
+                " (its source is the file of a mount namespace, or contains one in a mount of it)";
+            Error::Init { step: named(plan, step), detail: format!("{detail}{hint}"), errno }
+        }
         Some(step) => Error::Init { step: named(plan, step), detail, errno },
         None => Error::Init { step: "unknown step".into(), detail, errno },
     }

@@ -27,6 +27,7 @@ impl Parent<'_> {
             let object = format!("tmpfs of device nodes: {}", words(&failure));
             sys::Error::new("mount", object, failure.errno)
         })?;
+        self.note_mount(&tree);
         let mask = umask(Mode::empty());
         let made = step.nodes.iter().map(|own| make(&tree, own)).collect::<Result<Vec<bool>, _>>();
         umask(mask);
@@ -39,7 +40,7 @@ impl Parent<'_> {
         }
         for (OwnNode { node, host }, is_made) in step.nodes.iter().zip(made) {
             let taken = match (is_made, host.slot) {
-                (false, _) => take::device(host).map_err(taken_from(host.path))?,
+                (false, _) => take::device(host).map_err(taken_from(host.path))?.fd,
                 // This node covers masked files, so the container must not be able to change it, even though it is the
                 // container's own.
                 (true, Slot::NULL) => {

@@ -144,6 +144,7 @@ pub const fn is_source(step: &ParentStep) -> bool {
 
         ParentStep::Undumpable
         | ParentStep::OpenProc
+        | ParentStep::LeaveOutPins
         | ParentStep::RequireModule(_)
         | ParentStep::MakeUserNamespace { .. }
         | ParentStep::OpenNamespace { .. }

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use spec::mount_options::MountOptions;
 use spec::{InRoot, Mount};
 
-pub use self::root::{compile_root, compile_root_propagation, propagation_of};
+pub use self::root::{compile_root, compile_root_propagation, leave_out_pins, propagation_of};
 pub use self::sysfs::sysfs_comes_in_turn;
 use crate::Error;
 use crate::builder::Builder;

@@ -38,6 +38,16 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
     Ok(())
 }
 
+/// Adds the step that leaves pinned mount namespaces out of the copied trees, if the parent has copied one with all mounts
+/// below it. If init copies the trees, it does so in its own mount namespace, which has none.
+pub fn leave_out_pins(builder: &mut Builder) {
+    let may_have_pins =
+        |step: &ParentStep| matches!(step, ParentStep::CloneTree(tree) if tree.recursive);
+    if builder.parent.iter().any(may_have_pins) {
+        builder.parent(ParentStep::LeaveOutPins);
+    }
+}
+
 /// Adds a root filesystem that is a directory.
 fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     let tree = root_tree(context, context.rootfs.as_str())?;

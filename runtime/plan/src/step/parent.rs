@@ -30,6 +30,8 @@ pub enum ParentStep {
     },
     /// Makes a detached copy of a mount tree with its final attributes.
     CloneTree(CloneTree),
+    /// Copies mount trees again in which mount namespaces are pinned (mounts of their files), without these.
+    LeaveOutPins,
     /// Creates a detached file system from resources of the host: from a device that the container may not open, or
     /// from directories that are not visible in the container.
     MakeTree {

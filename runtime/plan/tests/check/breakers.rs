@@ -190,6 +190,11 @@ pub const BREAKERS: &[Breaker] = &[
         },
     ),
     ("cut-off-before-mounts", hooked, |plan| remove(&mut plan.init, "detach propagation")),
+    ("pins-left-out-last", Case::new, |plan| {
+        before(&mut plan.parent, "leave out pins", "clone tree")
+    }),
+    ("pins-left-out-last", Case::new, |plan| after(&mut plan.parent, "leave out pins", "clone")),
+    ("pins-left-out-last", Case::new, |plan| remove(&mut plan.parent, "leave out pins")),
     ("root-before-mounts", Case::new, |plan| after(&mut plan.init, "attach root", "mount proc*")),
     ("one-way-into-root", Case::new, |plan| remove(&mut plan.init, "enter root")),
     ("no-host-path-inside", rootless, |plan| after(&mut plan.init, "clone tree", "pivot root")),

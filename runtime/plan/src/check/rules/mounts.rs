@@ -6,9 +6,9 @@ use crate::check::Rule;
 use crate::check::law::{Finding, Law, Look};
 use crate::check::nature::Nature;
 use crate::check::pick::{
-    enters_network, enters_root, gets_root, init, init_takes, joins, mounts, protects,
+    enters_network, enters_root, gets_root, init, init_takes, joins, mounts, parent, protects,
 };
-use crate::step::{InitStep, Slot};
+use crate::step::{InitStep, ParentStep, Slot};
 
 /// The rules.
 pub const RULES: &[Rule] = &[
@@ -20,6 +20,16 @@ pub const RULES: &[Rule] = &[
             init!(InitStep::AttachRoot { .. }),
             init!(InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::BLANK, .. }),
         )],
+    },
+    Rule {
+        name: "pins-left-out-last",
+        what: "pins are left out of all trees, before the clone",
+        why: "init cannot attach them (ELOOP)",
+        laws: &[
+            Law::Before(parent!(ParentStep::CloneTree(_)), parent!(ParentStep::LeaveOutPins)),
+            Law::Before(parent!(ParentStep::LeaveOutPins), parent!(ParentStep::Clone { .. })),
+            Law::Own(pins_left_out),
+        ],
     },
     Rule {
         name: "root-before-mounts",
@@ -102,6 +112,21 @@ fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut F
         if is_above(at, made) || above && is_above(made, at) {
             finding.blame(number);
             finding.blame(other);
+        }
+    }
+}
+
+/// Every recursive copy of the parent is followed by the step that leaves pins out.
+fn pins_left_out(look: &Look<'_>, finding: &mut Finding) {
+    let last = look.first(parent!(ParentStep::LeaveOutPins));
+    for number in 0..look.steps().end {
+        if let Some(ParentStep::CloneTree(tree)) = look.step(number).parent
+            && tree.recursive
+        {
+            finding.applies = true;
+            if last.is_none() {
+                finding.blame(number);
+            }
         }
     }
 }

@@ -104,6 +104,7 @@ impl ParentStep {
             Self::AssembleRootfs | Self::CopyLayers => touch(Touch::Fill(Slot::ROOT)),
             Self::CloneDevice(DeviceSource { slot, .. }) => touch(Touch::Fill(*slot)),
             Self::MakeNetwork => touch(Touch::Fill(Slot::NETWORK)),
+            Self::LeaveOutPins => touch(Touch::Read(Slot::PROC)),
             Self::Undumpable
             | Self::RequireModule(_)
             | Self::OpenLayers
