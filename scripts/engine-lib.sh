@@ -37,6 +37,22 @@ need() {
     trap 'exit 130' INT TERM HUP
 }
 
+# FILE DIRECTORY: a script that runs a command on a host that has been in use, with shared mounts and a pinned mount
+# namespace below the directory.
+used_host() {
+    mkdir -p "$2"
+    cat >"$1" <<USED
+#!/bin/sh
+exec unshare -m --propagation private sh -c '
+    mount --make-rshared / && mount --bind "$2" "$2" && mount --make-private "$2" && : >"$2/pin"
+    for cpu in \$(seq 0 \$((\$(nproc --all) - 1))); do
+        ! taskset -c "\$cpu" unshare --mount="$2/pin" true 2>/dev/null || exec "\$@"
+    done
+    echo "no mount namespace can be pinned" >&2; exit 1' used "\$@"
+USED
+    chmod +x "$1"
+}
+
 # NAME COMMAND...: passes when the command succeeds in time.
 check() {
     name=$1
