@@ -24,6 +24,7 @@ const CASES: &[Case] = &[
     case!(mounts_of_the_host_arrive).needs(criu::lacking).unlike_runc(),
     case!(root_from_layers).needs(criu::lacking).unlike_runc(),
     case!(in_a_user_namespace).needs(criu::lacking).unlike_runc(),
+    case!(bind_mounts_of_cgroups).needs(criu::lacking).unlike_runc(),
     case!(what_is_kept_elsewhere_is_kept_here).needs(criu::lacking).unlike_runc(),
 ];
 
@@ -247,6 +248,26 @@ fn in_a_user_namespace(bed: &Bed) {
     root.change(MountPropagationFlags::PRIVATE);
     saved.restore(&[]).ok();
     assert_as_started(&saved, "private");
+}
+
+/// Without a cgroup namespace, the mounts of cgroup v1 are bind mounts. All of the host's mounts change here, so the
+/// commands run in a mount namespace of their own.
+fn bind_mounts_of_cgroups(bed: &Bed) {
+    let c = bed.bundle().without_namespace("cgroup").sh(COUNTER).make();
+    let script = "set -e; r=\"$1 --root $2\"; id=$4; look() { \
+        grep -c ' /sys/fs/cgroup/.* master:' /proc/$($r state $id | sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p')/mountinfo || :; }; \
+        mount --make-rshared /; $r run --detach --bundle $3 $4; look; for to in private shared; do \
+        $r checkpoint --image-path $5 $4; mount --make-r$to /; \
+        $r restore --detach --bundle $3 --image-path $5 $4; look; done; $r delete --force $4";
+    let (images, root) = (bed.dir.join("images"), bed.root());
+    let paths = [bed.runtime(), &root, &c.bundle].map(|path| path.to_str().expect("path"));
+    let unshare = ["-m", "--propagation", "private", "sh", "-c", script, "sh"];
+    let args = [&unshare[..], &paths, &[&c.id, images.to_str().expect("path")]].concat();
+    let outcome = bed.program("unshare", &args).env("DAYFLY_CRIU", &criu::program());
+    let outcome = outcome.within(dayfly_tests::wait::patience() * 3).run().ok();
+    let counts: Vec<&str> = outcome.lines();
+    assert_eq!(counts, [counts[0], "0", counts[0]], "{outcome}");
+    assert!(counts[0] != "0" || !bed.view.has_v1(), "{outcome}");
 }
 
 /// Cases of other files, on a shared root.

@@ -277,7 +277,13 @@ impl Stage {
             } else if mounts::binds_cgroups(spec)
                 && sort(spec, bundle, rootfs, index) == Sort::Cgroups
             {
-                self.mounts.extend(cgroup.iter().flat_map(|at| mounts::cgroups(at, &place)));
+                let changes = propagation_of(scene, Some(mount))?;
+                for bound in cgroup.iter().flat_map(|at| mounts::cgroups(at, &place)) {
+                    wide::make_source(&bound.value)?;
+                    let (place, source) = (bound.key.clone(), bound.value.clone());
+                    self.copied.push(Copied { place, source, changes: changes.clone() });
+                    self.mounts.push(bound);
+                }
             }
         }
         self.add_devices(scene, root.as_fd())?;

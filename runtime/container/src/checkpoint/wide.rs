@@ -67,15 +67,16 @@ fn is_open(place: &str, below: &str) -> bool {
     })
 }
 
-/// Makes the mount at `path` a source from which criu can copy the propagation.
+/// Makes the mount in which `path` lies a source from which criu can copy the propagation.
 ///
 /// # Errors
 /// If the mount table cannot be read, or the mount cannot be changed.
 pub(super) fn make_source(path: &str) -> Result<(), Error> {
     let table = mountinfo::read("/proc/self/mountinfo")?;
-    let Some(mount) = table.iter().rfind(|line| line.point == path) else { return Ok(()) };
+    let above = table.iter().filter(|line| plan::is_at_or_below(path, &line.point));
+    let Some(mount) = above.max_by_key(|line| line.point.len()) else { return Ok(()) };
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    let fd = openat(CWD, path, flags, Mode::empty()).context("open", path)?;
+    let fd = openat(CWD, mount.point.as_str(), flags, Mode::empty()).context("open", path)?;
     Ok(make_shared(&fd, mount).context("mount_setattr", path)?)
 }
 
