@@ -23,12 +23,12 @@ pub(super) fn named_by(config: &str, name: &str) -> Option<String> {
 
 fn log_option(config: &str, name: &str) -> Option<String> {
     let value = |wanted: &str| {
-        let values = config.lines().filter_map(|line| {
+        let mut values = config.lines().filter_map(|line| {
             let (key, value) = line.trim().split_once([' ', '\t', '='])?;
             let value = value.split('#').next().unwrap_or_default().trim();
             (key == wanted).then(|| value.trim_matches('"'))
         });
-        values.filter(|value| !value.is_empty()).last()
+        values.rfind(|value| !value.is_empty())
     };
     match (value("work-dir"), value("log-file")) {
         (Some(directory), log) => Some(plan::absolute(directory, log.unwrap_or(name))),
