@@ -220,8 +220,10 @@ fn same_container_in_a_user_namespace(bed: &Bed) {
 }
 
 fn same_container_on_a_root_that_propagates(bed: &Bed) {
-    // The root is a separate mount, whose propagation to the host is as configured.
-    for (name, tag) in [("rshared", " shared"), ("rslave", " master"), ("rprivate", " ")] {
+    // The root is a separate mount. As with runc, it is no slave of the host's: only a bind mount can be one.
+    for (name, tag) in
+        [("rshared", " shared"), ("rslave", " / rw,relatime - "), ("rprivate", " / rw,relatime - ")]
+    {
         let bundle = rich(bed.bundle()).set("/linux/rootfsPropagation", json!(name));
         let rootfs = bundle.rootfs();
         let rootfs = rootfs.to_str().expect("path");

@@ -55,8 +55,8 @@ fn compile_directory(builder: &mut Builder, context: &Context<'_, '_>) -> Result
     Ok(())
 }
 
-/// Returns the data of a step that copies a directory of the host, with all mounts below it. Without a propagation in
-/// the configuration, the copy of the directory itself is private, as with runc: no mount of the host appears in it.
+/// Returns the data of a step that copies a directory of the host, with all mounts below it. The copy of the directory
+/// itself is private, as with runc, whatever it lies on: no mount of the host appears in it.
 fn root_tree(context: &Context<'_, '_>, source: &str) -> Result<CloneTree, Error> {
     let changes = first_changes(root_propagation(context.linux)?);
     Ok(CloneTree {
@@ -117,8 +117,7 @@ fn first_changes(wanted: Option<Propagation>) -> Vec<step::Propagation> {
         Some(wanted) if wanted.kind == propagation::PRIVATE => {
             alloc::vec![change(propagation::PRIVATE, true)]
         }
-        Some(_) => alloc::vec![change(propagation::SLAVE, true)],
-        None => alloc::vec![change(propagation::SLAVE, true), change(propagation::PRIVATE, false)],
+        _ => alloc::vec![change(propagation::SLAVE, true), change(propagation::PRIVATE, false)],
     }
 }
 
