@@ -18,6 +18,28 @@ pub enum Arch {
     Riscv64,
 }
 
+/// The architectures of runtime-spec for which dayfly cannot be built. A kernel on which it runs never passes a call of
+/// theirs to a filter, so a profile may name them without effect.
+pub(crate) const FOREIGN: [&str; 17] = [
+    "SCMP_ARCH_LOONGARCH64",
+    "SCMP_ARCH_M68K",
+    "SCMP_ARCH_MIPS",
+    "SCMP_ARCH_MIPS64",
+    "SCMP_ARCH_MIPS64N32",
+    "SCMP_ARCH_MIPSEL",
+    "SCMP_ARCH_MIPSEL64",
+    "SCMP_ARCH_MIPSEL64N32",
+    "SCMP_ARCH_PARISC",
+    "SCMP_ARCH_PARISC64",
+    "SCMP_ARCH_PPC",
+    "SCMP_ARCH_PPC64",
+    "SCMP_ARCH_PPC64LE",
+    "SCMP_ARCH_S390",
+    "SCMP_ARCH_S390X",
+    "SCMP_ARCH_SH",
+    "SCMP_ARCH_SHEB",
+];
+
 /// The bit that is set in the system call numbers of x32, but not in those of x86_64.
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
 

@@ -8,6 +8,7 @@ use core::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
+use crate::arch::FOREIGN;
 use crate::names::Call;
 use crate::{Arch, Error};
 
@@ -142,7 +143,8 @@ impl<'a> Profile<'a> {
     /// Returns the architectures that the profile covers. The native architecture is always included.
     pub(crate) fn architectures(&self, native: Arch) -> Result<Vec<Arch>, Error> {
         let mut all = alloc::vec![native];
-        for name in self.architectures.as_deref().unwrap_or_default() {
+        let names = self.architectures.as_deref().unwrap_or_default();
+        for name in names.iter().filter(|name| !FOREIGN.contains(&&***name)) {
             let arch = Arch::from_name(name).ok_or_else(|| {
                 Error(format!("architecture {name} is not known; known are {}", known_archs()))
             })?;
@@ -304,6 +306,18 @@ fn known_archs() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_architectures_are_left_out() {
+        let json = r#"{"defaultAction":"SCMP_ACT_ALLOW","architectures":["SCMP_ARCH_LOONGARCH64","SCMP_ARCH_S390X","SCMP_ARCH_X86"]}"#;
+        let profile = Profile::parse(json).unwrap();
+        assert_eq!(profile.architectures(Arch::X86_64).unwrap(), [Arch::X86_64, Arch::X86]);
+        let mut names =
+            FOREIGN.iter().chain(Arch::ALL.map(Arch::name).iter()).copied().collect::<Vec<_>>();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FOREIGN.len() + Arch::ALL.len());
+    }
 
     #[test]
     fn unknown_words_are_named() {
