@@ -71,13 +71,14 @@ impl Bundle {
     /// # Errors
     /// If the configuration is not valid.
     pub fn spec(&self, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
-        let (spec, misspelt) = Spec::parse_and_tell(&self.text)
+        let (mut spec, misspelt) = Spec::parse_and_tell(&self.text)
             .map_err(|error| Error::Parse { path: self.config.clone(), error })?;
         warn.misspelt(&self.config, &misspelt);
         match spec::validate(&spec) {
             Err(spec::Invalid::NetDeviceName(_)) if is_off(Defence::Lengths) => {}
             result => result?,
         }
+        spec.strip_root(&self.path);
         Ok(spec)
     }
 

@@ -3,11 +3,12 @@
 //! Source: runtime-spec 1.3, config.md.
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::vec::Vec;
 
 use serde_json::value::RawValue;
 
-use crate::in_root::InRoot;
+use crate::in_root::{InRoot, clean};
 use crate::linux::{IdMapping, Linux};
 use crate::object::{Absent, object};
 use crate::process::Process;
@@ -44,6 +45,28 @@ object! {
         pub zos: Option<&'a RawValue>,
         /// FreeBSD section; only its presence is checked.
         pub freebsd: Option<&'a RawValue>,
+    }
+}
+
+impl Spec<'_> {
+    /// Removes the path of the root filesystem from destinations that begin with it, as runc does: some callers name
+    /// mount points by their paths on the host.
+    pub fn strip_root(&mut self, bundle: &str) {
+        let Some(Root { path, .. }) = &self.root else { return };
+        let root = match path.starts_with('/') {
+            true => clean(path),
+            false => clean(&format!("{bundle}/{path}")).into_owned().into(),
+        };
+        if &*root == "/" {
+            return;
+        }
+        for mount in &mut self.mounts {
+            if let Some(rest) = mount.destination.strip_prefix(&*root)
+                && (rest.is_empty() || rest.starts_with('/'))
+            {
+                mount.destination = InRoot::from(format!("/{rest}"));
+            }
+        }
     }
 }
 
@@ -145,5 +168,28 @@ impl Spec<'_> {
         if let Some(linux) = &mut self.linux {
             linux.drop_empty();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn destinations_may_begin_with_the_root() {
+        let stripped = |root: &str, destination: &str| {
+            let json = format!(
+                r#"{{"root":{{"path":"{root}"}},"mounts":[{{"destination":"{destination}"}}]}}"#
+            );
+            let mut spec: Spec<'_> = serde_json::from_str(&json).unwrap();
+            spec.strip_root("/b");
+            String::from(&*spec.mounts[0].destination)
+        };
+        assert_eq!(stripped("rootfs", "/b/rootfs/data"), "/data");
+        assert_eq!(stripped("/r/./x", "/r/x"), "/");
+        for other in ["/b/rootfs2", "/data", "/b"] {
+            assert_eq!(stripped("rootfs", other), other);
+        }
+        assert_eq!(stripped("/", "/data"), "/data");
     }
 }
