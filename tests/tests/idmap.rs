@@ -31,6 +31,8 @@ const CASES: &[Case] = &[
     case!(not_only_some_mappings),
     case!(only_bind_mounts),
     case!(ranges_that_overlap),
+    case!(ranges_of_the_option).unlike_runc(),
+    case!(options_that_are_no_ranges).unlike_runc(),
 ];
 
 fn map(host: u32, size: u32) -> Value {
@@ -237,4 +239,41 @@ fn ranges_that_overlap(bed: &Bed) {
     let outcome = c.create();
     assert_eq!(outcome.code(), 1, "{outcome}");
     assert!(!c.exists());
+}
+
+/// crun #873 and #874: crun's options with ranges, which Podman passes.
+fn ranges_of_the_option(bed: &Bed) {
+    let dir = files(bed);
+    let mount = |options: &[&str]| json!({ "destination": "/mnt", "type": "bind", "source": dir, "options": options });
+    for (option, owners) in [
+        ("idmap=uids=0-5-2000;gids=0-6-2000", "5:6\n1005:1007\n"),
+        ("ridmap=uids=0-5-1#1000-7-1;gids=0-6-2000", "5:6\n7:1007\n"),
+    ] {
+        let c = with(bed, mount(&["bind", option])).sh(STAT).make();
+        assert_eq!(c.run().ok().stdout, owners, "{option}");
+    }
+    // An id after a `@` is one of the container's user namespace, which maps 0 to 100000 and 200000.
+    for (option, owners) in [
+        ("idmap=uids=0-100000-2000;gids=0-200000-2000", "0:0\n1000:1001\n"),
+        ("idmap=uids=@0-0-2000;gids=@0-3-2000", "0:3\n1000:1004\n"),
+        ("idmap=", "0:0\n1000:1001\n"),
+    ] {
+        let c = mapped(bed).push("/mounts", mount(&["rbind", option])).sh(STAT).make();
+        assert_eq!(c.run().ok().stdout, owners, "{option}");
+    }
+}
+
+fn options_that_are_no_ranges(bed: &Bed) {
+    let dir = files(bed);
+    for (option, why) in [
+        ("idmap=uids=0-5-10", "uids and gids must both be mapped"),
+        ("idmap=foo", "must be uids=RANGES;gids=RANGES"),
+        ("idmap=uids=0-1;gids=0-0-1", "a range must be ID-HOSTID-SIZE"),
+        ("idmap=uids=@0-70000-1;gids=0-0-1", "does not map a relative id"),
+    ] {
+        let mount = json!({
+            "destination": "/mnt", "type": "bind", "source": dir, "options": ["bind", option],
+        });
+        mapped(bed).push("/mounts", mount).make().create().fails(why);
+    }
 }

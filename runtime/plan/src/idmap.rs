@@ -1,7 +1,11 @@
 //! Id-mapped mounts: the id mappings of a bind mount.
 
-use spec::Mount;
+use alloc::format;
+use alloc::vec::Vec;
+
+use spec::id_ranges::{self, IdRange};
 use spec::mount_options::MountOptions;
+use spec::{IdMapping, Mount};
 use sys::clone::CloneFlags;
 
 use crate::Error;
@@ -28,7 +32,10 @@ pub fn compile(
         return Err(Error::config(text));
     }
     let recursive = options.id_map.is_some_and(|id_map| id_map.recursive);
-    let user_namespace = if own {
+    let ranges = options.id_map.and_then(|id_map| id_map.ranges);
+    let user_namespace = if let Some(ranges) = ranges {
+        made(builder, of_option(context, ranges, &mount.destination)?)
+    } else if own {
         made(builder, maps(&mount.uid_mappings, &mount.gid_mappings))
     } else if let Some(path) = joined_user_namespace(context) {
         joined(builder, path)?
@@ -38,6 +45,20 @@ pub fn compile(
         made(builder, maps(&context.linux.uid_mappings, &context.linux.gid_mappings))
     };
     Ok(Some(TreeIdMap { user_namespace, recursive }))
+}
+
+/// Returns the mapping of an option `idmap=uids=…;gids=…` (crun). An id of the host that is marked as relative is one of
+/// the container's user namespace.
+fn of_option(context: &Context<'_, '_>, ranges: &str, destination: &str) -> Result<IdMaps, Error> {
+    let failed = |why| Error::config(format!("mount {destination}: idmap={ranges}: {why}"));
+    let (uids, gids) = id_ranges::parse(ranges).map_err(failed)?;
+    let absolute = |ranges: Vec<IdRange>, own: &[IdMapping]| {
+        let all = ranges.into_iter().map(|range| range.absolute(own));
+        all.collect::<Option<Vec<_>>>()
+            .ok_or_else(|| failed("the container's user namespace does not map a relative id"))
+    };
+    let linux = context.linux;
+    Ok(maps(&absolute(uids, &linux.uid_mappings)?, &absolute(gids, &linux.gid_mappings)?))
 }
 
 pub fn joined_user_namespace<'a>(context: &'a Context<'_, '_>) -> Option<&'a str> {

@@ -27,6 +27,7 @@ mod validate;
 mod without_profile;
 
 pub mod capability;
+pub mod id_ranges;
 pub mod memory_policy;
 pub mod mount_options;
 pub mod resources;

@@ -1,11 +1,12 @@
 //! The `options` of a mount, parsed once into arguments of the mount system calls.
 //!
 //! The known options are those of runc (the options of mount(8), propagation types, recursive attributes and
-//! extensions), and three options of crun for symbolic links (`copy-symlink`, `src-nofollow`, `dest-nofollow`). Any
-//! other option is data for the filesystem. Later options override earlier ones. Sources: runtime-spec 1.3, config.md
-//! "Linux mount options"; mount(2), mount_setattr(2), fsmount(2).
+//! extensions), and options of crun for symbolic links (`copy-symlink`, `src-nofollow`, `dest-nofollow`) and for ranges
+//! of ids (`idmap=`). Any other option is data for the filesystem. Later options override earlier ones. Sources:
+//! runtime-spec 1.3, config.md "Linux mount options"; mount(2), mount_setattr(2), fsmount(2).
 use alloc::vec::Vec;
 
+pub use crate::id_ranges::IdMap;
 use crate::text::Str;
 
 /// Read-only.
@@ -124,13 +125,6 @@ pub struct Bind {
     pub recursive: bool,
 }
 
-/// A mapping of the ids of a mount's files; see user_namespaces(7) and mount_setattr(2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IdMap {
-    /// Whether mounts below the source are mapped, too (`ridmap`).
-    pub recursive: bool,
-}
-
 /// The options of one mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MountOptions<'a> {
@@ -151,7 +145,7 @@ pub struct MountOptions<'a> {
     /// Whether to copy the contents of the mount point into the new tmpfs that covers them.
     pub tmpcopyup: bool,
     /// The id mapping of the mount, if its ids are mapped.
-    pub id_map: Option<IdMap>,
+    pub id_map: Option<IdMap<'a>>,
     /// If the source is a symbolic link, whether the link is copied to the destination instead of being bind-mounted
     /// (crun).
     pub copy_symlink: bool,
@@ -170,7 +164,10 @@ impl<'a> MountOptions<'a> {
         for option in options {
             match lookup(option) {
                 Some(effect) => parsed.apply(effect),
-                None => parsed.data.push(option),
+                None => match IdMap::parse(option) {
+                    Some(id_map) => parsed.id_map = Some(id_map),
+                    None => parsed.data.push(option),
+                },
             }
         }
         parsed
@@ -232,7 +229,7 @@ impl<'a> MountOptions<'a> {
             Effect::BindTree => self.bind = Some(Bind { recursive: true }),
             Effect::Remount => self.remount = true,
             Effect::TmpCopyUp => self.tmpcopyup = true,
-            Effect::IdMap(id_map) => self.id_map = Some(id_map),
+            Effect::IdMap(recursive) => self.id_map = Some(IdMap { recursive, ranges: None }),
             Effect::CopySymlink => self.copy_symlink = true,
             Effect::SourceNofollow => self.source_nofollow = true,
             Effect::DestinationNofollow => self.destination_nofollow = true,
@@ -250,7 +247,7 @@ impl<'a> MountOptions<'a> {
     }
 }
 
-/// Iterates over all options other than filesystem data, sorted. `dayfly features` reports them.
+/// Iterates over all options without a value, sorted. `dayfly features` reports them.
 pub fn known() -> impl Iterator<Item = &'static str> {
     WORDS.iter().map(|(word, _)| *word)
 }
@@ -289,7 +286,8 @@ enum Effect {
     BindTree,
     Remount,
     TmpCopyUp,
-    IdMap(IdMap),
+    /// Whether it is `ridmap`.
+    IdMap(bool),
     CopySymlink,
     SourceNofollow,
     DestinationNofollow,
@@ -301,6 +299,11 @@ const fn propagation(kind: u64) -> Effect {
 
 const fn tree_propagation(kind: u64) -> Effect {
     Effect::Propagation(Propagation { kind, recursive: true })
+}
+
+/// Returns whether the option is a known one, including those with a value; data for a file system is not known.
+pub fn is_known(option: &str) -> bool {
+    lookup(option).is_some() || IdMap::parse(option).is_some()
 }
 
 fn lookup(word: &str) -> Option<Effect> {
@@ -320,7 +323,7 @@ const WORDS: &[(&str, Effect)] = &[
     ("diratime", Effect::Clear(MOUNT_ATTR_NODIRATIME)),
     ("dirsync", Effect::SetSuper(SB_DIRSYNC)),
     ("exec", Effect::Clear(MOUNT_ATTR_NOEXEC)),
-    ("idmap", Effect::IdMap(IdMap { recursive: false })),
+    ("idmap", Effect::IdMap(false)),
     ("iversion", Effect::SetSuper(SB_I_VERSION)),
     ("lazytime", Effect::SetSuper(SB_LAZYTIME)),
     ("loud", Effect::ClearSuper(SB_SILENT)),
@@ -345,7 +348,7 @@ const WORDS: &[(&str, Effect)] = &[
     ("relatime", Effect::SetAtime(MOUNT_ATTR_RELATIME)),
     ("remount", Effect::Remount),
     ("rexec", Effect::ClearTree(MOUNT_ATTR_NOEXEC)),
-    ("ridmap", Effect::IdMap(IdMap { recursive: true })),
+    ("ridmap", Effect::IdMap(true)),
     ("rnoatime", Effect::SetTreeAtime(MOUNT_ATTR_NOATIME)),
     ("rnodev", Effect::SetTree(MOUNT_ATTR_NODEV)),
     ("rnodiratime", Effect::SetTree(MOUNT_ATTR_NODIRATIME)),
@@ -477,8 +480,9 @@ mod tests {
         let options = words("tmpcopyup,remount,defaults,idmap");
         let parsed = parse(&options);
         assert!(parsed.tmpcopyup && parsed.remount && parsed.data.is_empty());
-        assert_eq!(parsed.id_map, Some(IdMap { recursive: false }));
-        assert_eq!(parse(&words("idmap,ridmap")).id_map, Some(IdMap { recursive: true }));
+        let whole = |recursive| Some(IdMap { recursive, ranges: None });
+        assert_eq!(parsed.id_map, whole(false));
+        assert_eq!(parse(&words("idmap,ridmap")).id_map, whole(true));
         assert_eq!(parse(&words("rbind")).id_map, None);
         let options = words("bind,copy-symlink,src-nofollow,dest-nofollow");
         let parsed = parse(&options);

@@ -161,6 +161,7 @@ fn validate_id_map(
         return Err(Invalid::IdMapWithoutBind(destination()));
     }
     let inherits = !uids && !gids;
+    let inherits = inherits && options.id_map.is_none_or(|id_map| id_map.ranges.is_none());
     let user = linux.is_some_and(|linux| linux.namespace(NamespaceKind::User).is_some());
     if uids != gids || inherits && !user {
         return Err(Invalid::IdMapWithoutMappings(destination()));

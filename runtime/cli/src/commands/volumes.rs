@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use container::REAPER;
 use rustix::fs::{Access, access};
-use spec::mount_options::{self, Propagation};
+use spec::mount_options::{self, MountOptions, Propagation};
 use spec::{InRoot, Mount, Str};
 
 use crate::definition::options::images::{MOUNT, VOLUME};
@@ -16,8 +16,27 @@ use crate::values::Values;
 
 /// The default options of a bind mount, as in Podman. Options on the command line override them.
 const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
-/// Mount options that bind mounts do not support.
-const UNFIT: [&str; 3] = ["remount", "tmpcopyup", "copy-symlink"];
+/// Returns whether an option is unknown, or does not fit a mount of this type on the command line.
+fn is_unfit(word: &Str<'_>, is_bind: bool) -> bool {
+    // Every field is named, so that each new one is decided here.
+    let MountOptions {
+        attr: _,
+        recursive_attr: _,
+        superblock_set: _,
+        superblock_clear: _,
+        propagation: _,
+        bind,
+        remount,
+        tmpcopyup,
+        id_map,
+        copy_symlink,
+        source_nofollow,
+        destination_nofollow,
+        data: _,
+    } = MountOptions::parse(core::slice::from_ref(word));
+    let of_binds = bind.is_some() || id_map.is_some() || source_nofollow || destination_nofollow;
+    !mount_options::is_known(word) || remount || tmpcopyup || copy_symlink || of_binds && !is_bind
+}
 
 /// Returns the mounts of all `--volume` and `--mount` options, sorted so that each comes after the mounts that contain
 /// its destination.
@@ -72,8 +91,8 @@ fn bind<'a>(source: &str, destination: &'a str, words: Vec<Str<'a>>) -> Result<M
             "U" => {
                 return Err("U: dayfly changes no owners: use chown, or the option idmap".into());
             }
-            word if UNFIT.contains(&word) || !mount_options::known().any(|known| known == word) => {
-                return Err(format!("there is no option {word:?} of a bind mount"));
+            text if is_unfit(&word, true) => {
+                return Err(format!("there is no option {text:?} of a bind mount"));
             }
             _ => options.push(word),
         }
@@ -140,6 +159,7 @@ fn mount<'a>(text: &'a str) -> Result<Mount<'a>, String> {
                 let mode = mode.ok_or(format!("{key}={value}: must be octal, such as 1777"))?;
                 memory.push(format!("mode={mode:o}"));
             }
+            "idmap" | "ridmap" => words.push(Str::new(word)),
             word if value.is_none() => words.push(Str::new(word)),
             _ => return Err(format!("there is no key {key:?}")),
         }
@@ -161,8 +181,7 @@ fn tmpfs<'a>(
 ) -> Result<Mount<'a>, String> {
     let mut options: Vec<Str<'a>> = ["nosuid", "nodev", "mode=1777"].map(Str::new).into();
     for word in words {
-        let is_known = mount_options::known().any(|known| known == word.as_str());
-        if !is_known || UNFIT.contains(&word.as_str()) || word.contains("bind") {
+        if is_unfit(&word, false) {
             return Err(format!("there is no option {:?} of a tmpfs", word.as_str()));
         }
         options.push(word);
@@ -201,6 +220,8 @@ mod tests {
         let mount = volume("/usr:/data/../www:ro,noexec").unwrap();
         assert_eq!((&*mount.destination, mount.source.as_deref()), ("/www", Some("/usr")));
         assert_eq!(words(&mount), ["nosuid", "nodev", "rbind", "ro", "noexec"]);
+        let mapped = volume("/usr:/www:idmap=uids=0-1-9;gids=0-1-9").unwrap();
+        assert_eq!(words(&mapped)[3], "idmap=uids=0-1-9;gids=0-1-9");
         for (text, reason) in [
             ("/usr", "must be SOURCE:DEST[:OPTIONS]"),
             ("data:/data", "there are no named volumes"),
@@ -230,6 +251,7 @@ mod tests {
             ["nosuid", "nodev", "mode=1777", "noexec", "size=1048576", "mode=700"]
         );
         for (text, reason) in [
+            ("type=tmpfs,dst=/x,idmap", "no option \"idmap\""),
             ("type=volume,dst=/x", "must be bind or tmpfs"),
             ("src=/usr", "dst=PATH is missing"),
             ("dst=/x", "src=PATH is missing"),

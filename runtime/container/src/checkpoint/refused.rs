@@ -100,11 +100,26 @@ pub(super) fn check(spec: &Spec<'_>, in_user_namespace: bool, command: &str) -> 
     }
     for mount in mounts {
         let is_mapped = !mount.uid_mappings.is_empty() || !mount.gid_mappings.is_empty();
-        let options = MountOptions::parse(&mount.options);
-        if is_mapped || options.id_map.is_some() {
+        // Every field is named, so that each new one is decided here.
+        let MountOptions {
+            attr: _,
+            recursive_attr: _,
+            superblock_set: _,
+            superblock_clear: _,
+            propagation: _,
+            bind: _,
+            remount: _,
+            tmpcopyup: _,
+            id_map,
+            copy_symlink,
+            source_nofollow,
+            destination_nofollow,
+            data: _,
+        } = MountOptions::parse(&mount.options);
+        if is_mapped || id_map.is_some() {
             return refuse(command, &format!("mount {}: an id-mapped mount", mount.destination));
         }
-        if options.copy_symlink || options.source_nofollow || options.destination_nofollow {
+        if copy_symlink || source_nofollow || destination_nofollow {
             let what = format!("mount {}: a symbolic link itself", mount.destination);
             return refuse(command, &what);
         }

@@ -144,6 +144,23 @@ fn bound(
     options: &MountOptions<'_>,
     is_recursive: bool,
 ) -> Result<OwnedFd, Error> {
+    // Every field is named, so that each new one is decided here. The others concern mount points, or mounts that the
+    // container makes later.
+    let MountOptions {
+        attr,
+        recursive_attr: _,
+        superblock_set: _,
+        superblock_clear: _,
+        propagation: _,
+        bind: _,
+        remount: _,
+        tmpcopyup: _,
+        id_map: _,
+        copy_symlink: _,
+        source_nofollow: _,
+        destination_nofollow: _,
+        data: _,
+    } = options;
     let source = entry.source.as_deref().unwrap_or_default();
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -152,8 +169,7 @@ fn bound(
         flags |= OpenTreeFlags::AT_RECURSIVE;
     }
     let tree = open_tree(CWD, source, flags).context("open_tree", source)?;
-    let attr =
-        MountAttr { set: options.attr.set, clear: options.attr.clear, ..MountAttr::default() };
+    let attr = MountAttr { set: attr.set, clear: attr.clear, ..MountAttr::default() };
     if !attr.is_empty() {
         mount_setattr(tree.as_fd(), false, &attr).context("mount_setattr", source)?;
     }

@@ -7,8 +7,8 @@ use spec::mount_options::{MountOptions, Propagation as RootPropagation};
 use spec::{InRoot, Mount};
 use sys::mount::{MountAttr, attr, propagation};
 
-use super::proc;
 use super::root::root_propagation;
+use super::{proc, warn};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{below, c_str, in_root, is_at_or_below, made_absolute};
@@ -27,6 +27,7 @@ pub(super) fn compile(
     };
     let source = made_absolute(context.bundle, source);
     proc::check_bind(&source, destination)?;
+    warn(builder, destination, "a bind mount", unused(options));
     let link = link(options, destination)?;
     let recursive = options.bind.is_none_or(|bind| bind.recursive);
     let inside = source_inside(context, mount, &source, recursive);
@@ -75,6 +76,34 @@ pub(super) fn compile(
         (source, link) => InitStep::AttachBind(AttachBind { source, target, link }),
     });
     Ok(())
+}
+
+/// Returns the options without effect on a bind mount: those of a file system or its superblock, and unknown ones. The
+/// kernel and crun ignore them without a word. runc refuses unknown ones, but callers pass the same options for all
+/// mounts.
+fn unused<'a>(options: &'a MountOptions<'_>) -> Vec<&'a str> {
+    // Every field is named, so that each new one is decided here.
+    let MountOptions {
+        attr: _,
+        recursive_attr: _,
+        superblock_set: _,
+        superblock_clear: _,
+        propagation: _,
+        bind: _,
+        remount: _,
+        tmpcopyup,
+        id_map: _,
+        copy_symlink: _,
+        source_nofollow: _,
+        destination_nofollow: _,
+        data,
+    } = options;
+    let mut words: Vec<&str> = data.clone();
+    for word in options.superblock_words().filter(|word| *word != "ro") {
+        words.push(word);
+    }
+    words.extend(tmpcopyup.then_some("tmpcopyup"));
+    words
 }
 
 /// Returns the treatment of links in the destination, according to crun's mount options.

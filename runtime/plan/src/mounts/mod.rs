@@ -46,12 +46,54 @@ pub fn compile_mount(
     }
     proc::check_filesystem(&mount.kind, destination)?;
     if mount.kind == "cgroup" || mount.kind == "cgroup2" {
+        warn(builder, destination, "a cgroup mount", unused(&options, &mount.kind));
         return cgroup::compile(builder, later, context, &options, destination);
     }
     if mount.kind == "sysfs" && !context.owns_network() {
         return sysfs::bind(builder, &options, destination);
     }
+    warn(builder, destination, "this type of mount", unused(&options, &mount.kind));
     filesystem::compile(builder, later, context, mount, &options, destination)
+}
+
+/// Returns the options without effect on a new file system of this type.
+fn unused<'a>(options: &'a MountOptions<'_>, kind: &str) -> Vec<&'a str> {
+    // Every field is named, so that each new one is decided here.
+    let MountOptions {
+        attr: _,
+        recursive_attr: _,
+        superblock_set: _,
+        superblock_clear: _,
+        propagation: _,
+        bind: _,
+        remount: _,
+        tmpcopyup,
+        id_map: _, // refused by spec::validate
+        copy_symlink,
+        source_nofollow,
+        destination_nofollow,
+        data,
+    } = options;
+    let of_binds = [
+        (*tmpcopyup && kind != "tmpfs", "tmpcopyup"),
+        (*copy_symlink, "copy-symlink"),
+        (*source_nofollow, "src-nofollow"),
+        (*destination_nofollow, "dest-nofollow"),
+    ];
+    let mut words: Vec<&str> =
+        of_binds.into_iter().filter_map(|(is_set, word)| is_set.then_some(word)).collect();
+    if kind == "cgroup" {
+        words.extend(data);
+    }
+    words
+}
+
+/// Warns of options that have no effect on a mount.
+fn warn(builder: &mut Builder, destination: &str, what: &str, words: Vec<&str>) {
+    if !words.is_empty() {
+        let words = words.join(",");
+        builder.warnings.push(format!("mount {destination}: {what} ignores the options {words:?}"));
+    }
 }
 
 /// Returns the file system for a container's device nodes, which is never attached as a whole. The file system is not
