@@ -4,13 +4,13 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use cgroup::Controller;
-use spec::InRoot;
 use spec::mount_options::{AttrChange, MountOptions};
+use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, propagation};
 
-use super::filesystem::{self, context_of, read_only};
+use super::filesystem::{self, context_of};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_str, in_root};
@@ -20,28 +20,34 @@ use crate::{Error, keep};
 /// Adds the steps that mount /sys/fs/cgroup. If the container has its own cgroup namespace, this is a new mount, which
 /// is cheap and whose root is the container's cgroup. If not, it is a bind mount of the host's hierarchy: a new cgroup2
 /// mount in the initial cgroup namespace costs about 6 ms and may change flags of the host's root.
+///
+/// A mount of type `cgroup2` is the v2 hierarchy on every host. A mount of type `cgroup` is that hierarchy only on a
+/// host without v1; otherwise it is a tmpfs with a directory for each v1 hierarchy. The tmpfs is writable, whatever the
+/// options are, as in runc and crun: systemd makes directories in it.
 pub(super) fn compile(
     builder: &mut Builder,
-    later: &mut Vec<InitStep>,
     context: &Context<'_, '_>,
+    mount: &Mount<'_>,
     options: &MountOptions<'_>,
     destination: &InRoot<'_>,
 ) -> Result<(), Error> {
     let private = context.namespaces.has(CloneFlags::NEWCGROUP);
-    let own = AttrChange { set: options.attr.set, clear: options.attr.clear };
+    let own = AttrChange {
+        set: options.attr.set | options.recursive_attr.set,
+        clear: options.attr.clear | options.recursive_attr.clear,
+    };
     let Some(location) = context.cgroup else {
         return Err(Error::config(format!("mount {destination}: the container has no cgroup")));
     };
-    if let (Some(place), true) = (&location.unified, location.is_unified()) {
-        return if private {
-            let step = filesystem::new("cgroup2", Some("cgroup"), options, destination, None)?;
-            builder.init(InitStep::MountFs(step));
-            Ok(())
-        } else {
-            bind_cgroup(builder, context, place.mount(), &own, destination)
-        };
+    if mount.kind == "cgroup2" || location.is_unified() {
+        if let (Some(place), false) = (&location.unified, private) {
+            return bind_cgroup(builder, context, place.mount(), &own, destination);
+        }
+        let step = filesystem::new("cgroup2", Some("cgroup"), options, destination, None)?;
+        builder.init(InitStep::MountFs(step));
+        return Ok(());
     }
-    let mut parameters = Vec::from([(c"mode", Some(c"755")), (c"size", Some(c"64k"))]);
+    let mut parameters = Vec::from([(c"mode", Some(c"755")), (c"size", Some(c"1m"))]);
     parameters.extend(context_of("tmpfs", context)?);
     let top = in_root(destination)?;
     let tmpfs = MountFs {
@@ -79,9 +85,6 @@ pub(super) fn compile(
     }
     if !links.is_empty() {
         builder.init(InitStep::MakeLinks { directory: top, links: keep::all(links) });
-    }
-    if own.set & attr::RDONLY != 0 {
-        later.push(read_only(context, top));
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ pub fn compile_mount(
     proc::check_filesystem(&mount.kind, destination)?;
     if mount.kind == "cgroup" || mount.kind == "cgroup2" {
         warn(builder, destination, "a cgroup mount", unused(&options, &mount.kind));
-        return cgroup::compile(builder, later, context, &options, destination);
+        return cgroup::compile(builder, context, mount, &options, destination);
     }
     if mount.kind == "sysfs" && !context.owns_network() {
         return sysfs::bind(builder, &options, destination);
