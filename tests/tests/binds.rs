@@ -2,12 +2,15 @@
 
 mod used;
 
+use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
+use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::json;
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -47,6 +50,9 @@ const CASES: &[Case] = &[
         .unlike_runc(),
     Case::new("mounts_propagate_without_pins", used::mounts_propagate_without_pins)
         .needs(used::has_programs),
+    case!(a_directory_over_a_file),
+    case!(the_roots_path_on_the_host),
+    case!(of_a_file_system_that_denies_access).when(has_fuse),
 ];
 
 /// Makes a directory on the host with one file, `inside`.
@@ -350,11 +356,69 @@ fn many_mounts(bed: &Bed) {
 fn options_of_filesystems_are_passed_over(bed: &Bed) {
     let source = bed.dir.join("source");
     fs::create_dir_all(&source).expect("make");
-    let options = json!(["bind", "nosuid", "mode=755", "size=1k", "ro"]);
+    let options = json!(["bind", "nosuid", "mode=755", "nosiud", "ro", "sync", "tmpcopyup"]);
     let mount = json!({ "destination": "/mnt", "source": source, "options": options });
     let script = "grep ' /mnt ' /proc/self/mountinfo";
-    let line = bed.bundle().push("/mounts", mount).sh(script).make().run().ok().stdout;
-    assert!(line.contains("ro,nosuid") && !line.contains("size=1k"), "{line}");
+    let outcome = bed.bundle().push("/mounts", mount).sh(script).make().run().ok();
+    assert!(outcome.stdout.contains("ro,nosuid"), "{outcome}");
+    let warning = "mount /mnt: a bind mount ignores the options \"mode=755,nosiud,sync,tmpcopyup\"";
+    let log = outcome.log().replace("\\\"", "\"");
+    assert!(log.contains(warning), "{log}");
+}
+
+/// crun #1307, aws-sam-cli #8464: Docker looks for the text of ENOTDIR to explain the mistake.
+fn a_directory_over_a_file(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let file = dir.join("inside");
+    for (kind, source, destination) in [
+        ("bind", &dir, "/file"),
+        ("bind", &file, "/mnt"),
+        ("tmpfs", &dir, "/file"),
+        ("bind", &file, "/file/x"),
+    ] {
+        let bundle = bed.bundle();
+        fs::create_dir_all(bundle.rootfs().join("mnt")).expect("make");
+        fs::write(bundle.rootfs().join("file"), "").expect("write");
+        let options: &[&str] = if kind == "bind" { &["bind"] } else { &[] };
+        let c = bundle.mount(kind, text(source), destination, options).make();
+        c.run().fails("not a directory");
+        assert!(!c.exists());
+    }
+}
+
+/// A destination that begins with the path of the root filesystem on the host is a path in it, as in runc.
+fn the_roots_path_on_the_host(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let bundle = bed.bundle();
+    let destination = bundle.rootfs().join("deep/place");
+    let c = bundle
+        .mount("bind", text(&dir), text(&destination), &["bind"])
+        .sh("cat /deep/place/inside")
+        .make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+}
+
+fn has_fuse() -> bool {
+    fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").is_ok()
+}
+
+/// FUSE without the option allow_other denies init of a user namespace even fstat(2). Nobody answers for this file
+/// system, so the mount must not ask it either.
+fn of_a_file_system_that_denies_access(bed: &Bed) {
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse").expect("fuse");
+    let dir = bed.dir.join("fuse");
+    fs::create_dir(&dir).expect("make");
+    let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", device.as_raw_fd());
+    let options = std::ffi::CString::new(options).expect("options");
+    rustix::mount::mount("fuse", &dir, "fuse", MountFlags::empty(), options.as_c_str())
+        .expect("mount");
+    let c = mapped(bed)
+        .mount("bind", text(&dir), "/mnt", &["bind"])
+        .sh("grep -c ' /mnt .*fuse' /proc/self/mountinfo")
+        .make();
+    let outcome = c.run();
+    rustix::mount::unmount(&dir, UnmountFlags::DETACH).expect("unmount");
+    assert_eq!(outcome.ok().stdout, "1\n");
 }
 
 /// Makes a shared mount on the host with another mount in it.

@@ -15,6 +15,7 @@ use std::path::Path;
 
 pub mod caller;
 pub mod limits;
+pub mod matched;
 pub mod state;
 
 dayfly_tests::subject!(Runtime, CASES);

@@ -6,6 +6,7 @@
 //! |---|---|---|
 //! | 2019-5736 (runc, crun, youki, lxc) | `runtime_is_overwritten` | `seal` |
 //! | 2019-16884 (runc, crun) | `volume_over_proc` | `proc-covers` and `verify-proc`: two layers |
+//! | | `volume_over_a_link_into_proc` | `proc-covers` |
 //! | 2019-18837 (crun) | `image_link_leads_outside` | `resolve-in-root` |
 //! | 2019-19921, 2023-27561, 2023-28642 (runc) | `linked_proc_is_exchanged` | `ordinary-proc` |
 //! | 2021-30465 (runc) | `mount_target_is_exchanged` | `resolve-in-root` |

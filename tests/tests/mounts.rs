@@ -19,6 +19,8 @@ const CASES: &[Case] = &[
     case!(private_by_default),
     case!(private_on_shared_mounts),
     case!(target_through_a_symlink),
+    case!(target_through_a_symlink_into_proc),
+    case!(target_through_a_symlink_to_sys).unlike_runc(),
     case!(target_through_an_absolute_symlink),
     case!(order_is_the_configs),
     case!(unknown_type),
@@ -29,6 +31,8 @@ const CASES: &[Case] = &[
     case!(mqueue_and_shm),
     case!(cgroup_mount_v2).on(&[View::V2]),
     case!(cgroup_mount_v1).on(&[View::V1, View::Hybrid]),
+    case!(cgroup_mount_v1_has_room).on(&[View::V1, View::Hybrid]),
+    case!(cgroup2_is_v2_on_every_host).on(&[View::V1, View::Hybrid]),
     case!(cgroup_without_cgroup_namespace).on(&[View::V1, View::Hybrid]),
     case!(rootfs_read_only),
     case!(rootfs_read_only_with_missing_target),
@@ -73,6 +77,25 @@ fn private_on_shared_mounts(bed: &Bed) {
             assert!(!lines.any(is_tied), "{word:?}: {outcome}");
         }
     }
+}
+
+/// Files below /proc that may be covered are also covered through a link of the image.
+fn target_through_a_symlink_into_proc(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let bundle = bed.bundle();
+    symlink("/proc/cpuinfo", bundle.rootfs().join("link")).expect("link");
+    let source = dir.join("inside");
+    let c = bundle.mount("bind", text(&source), "/link", &["bind"]).sh("cat /proc/cpuinfo").make();
+    assert_eq!(c.run().ok().stdout, "shared\n");
+}
+
+/// dayfly mounts sysfs, and what the configuration mounts below it, as soon as the network namespace is ready. A bind
+/// mount through a link to /sys comes before it, so sysfs covers it; in runc and crun it covers sysfs.
+fn target_through_a_symlink_to_sys(bed: &Bed) {
+    let dir = host_dir(bed, "shared");
+    let bundle = bed.bundle();
+    symlink("../sys", bundle.rootfs().join("link")).expect("link");
+    bundle.mount("bind", text(&dir), "/link", &["bind"]).sh("true").make().run().ok();
 }
 
 fn target_through_a_symlink(bed: &Bed) {
@@ -188,6 +211,31 @@ fn cgroup_mount_v1(bed: &Bed) {
     }
     assert!(outcome.lines().contains(&"1"), "{outcome}");
     assert!(outcome.stderr.contains("Read-only file system"), "{outcome}");
+}
+
+/// The tmpfs above the hierarchies is writable even if the hierarchies are read-only: systemd as process 1 makes
+/// directories in it, and ends if it cannot (podman #6734 is of this kind).
+fn cgroup_mount_v1_has_room(bed: &Bed) {
+    let script = "mkdir /sys/fs/cgroup/new && echo >/sys/fs/cgroup/new/file && echo made; \
+                  mkdir /sys/fs/cgroup/memory/x || echo refused";
+    for bundle in [bed.bundle(), bed.bundle().without_namespace("cgroup")] {
+        assert_eq!(bundle.sh(script).make().run().ok().stdout, "made\nrefused\n");
+    }
+}
+
+fn cgroup2_is_v2_on_every_host(bed: &Bed) {
+    let options = json!(["nosuid", "noexec", "nodev", "ro"]);
+    let mount = json!({ "destination": "/sys/fs/cgroup", "type": "cgroup2", "source": "cgroup", "options": options });
+    let script = "grep ' /sys/fs/cgroup' /proc/self/mountinfo; ls /sys/fs/cgroup/cgroup.procs";
+    for bundle in [bed.bundle(), bed.bundle().without_namespace("cgroup")] {
+        let outcome = bundle.remount("/sys/fs/cgroup", mount.clone()).sh(script).make().run().ok();
+        let lines = outcome.lines();
+        assert_eq!(lines.len(), 2, "{outcome}");
+        assert!(
+            lines[0].contains(" /sys/fs/cgroup ro,") && lines[0].contains(" - cgroup2 "),
+            "{outcome}"
+        );
+    }
 }
 
 fn cgroup_without_cgroup_namespace(bed: &Bed) {

@@ -3,6 +3,7 @@
 use crate::binds::{host_dir, text};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::mounted::Mounted;
 use dayfly_tests::runner::Case;
 use std::fs;
 
@@ -15,6 +16,7 @@ const CASES: &[Case] = &[
     case!(remount_of_a_bind).unlike_runc(),
     case!(remount_of_nothing),
     case!(remount_copies_nothing),
+    case!(remount_is_of_what_is_mounted_by_then),
 ];
 
 fn remount_changes_attributes(bed: &Bed) {
@@ -80,4 +82,25 @@ fn remount_copies_nothing(bed: &Bed) {
     let c = bed.bundle().mount("tmpfs", "tmpfs", "/dev", &["remount", "tmpcopyup"]).make();
     let outcome = c.run();
     assert_ne!(outcome.code(), 0, "{outcome}");
+}
+
+/// A remount changes what is mounted at its place in the order of the configuration, also if it makes the mount
+/// read-only, which dayfly does later.
+fn remount_is_of_what_is_mounted_by_then(bed: &Bed) {
+    let host = Mounted::tmpfs(&bed.dir.join("host"), "size=1m");
+    let c = bed
+        .bundle()
+        .mount("tmpfs", "tmpfs", "/mnt", &["size=2m"])
+        .mount("tmpfs", "tmpfs", "/mnt", &["remount", "ro", "size=3m"])
+        .mount("bind", text(host.path()), "/mnt", &["bind"])
+        .sh("grep ' /mnt ' /proc/self/mountinfo; touch /mnt/file && echo written")
+        .make();
+    let outcome = c.run().ok();
+    let lines = outcome.lines();
+    // The order of the mount table is not that of the mounts.
+    for (mode, size) in [(" ro,", "size=3072k"), (" rw,", "size=1024k")] {
+        let is_meant = |line: &&str| line.contains(mode) && line.contains(size);
+        assert_eq!(lines.iter().copied().filter(|line| is_meant(line)).count(), 1, "{outcome}");
+    }
+    assert_eq!(lines[2], "written", "{outcome}");
 }

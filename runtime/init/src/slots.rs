@@ -9,6 +9,8 @@ use rustix::io::{DupFlags, Errno, dup3};
 use crate::step::Slot;
 
 const EMPTY: RawFd = -1;
+/// The number that stands for the descriptor 0 of init; lower numbers stand for higher descriptors ([`Slots::keep`]).
+const OF_INIT: RawFd = -2;
 
 /// The content of one slot.
 #[derive(Debug)]
@@ -65,9 +67,18 @@ impl Slots {
         dup3(fd, &mut place, DupFlags::CLOEXEC)
     }
 
+    /// Puts a descriptor that init has opened itself into a slot; dropping the table does not close it. If init shares
+    /// the parent's memory, the parent's table has the number as well, where it means nothing.
+    pub fn keep(&self, slot: Slot, fd: OwnedFd) {
+        if let Some(place) = self.numbers.get(usize::from(slot.0)) {
+            place.0.store(OF_INIT - fd.into_raw_fd(), Ordering::Release);
+        }
+    }
+
     /// Returns the descriptor in a slot, if any.
     pub fn get(&self, slot: Slot) -> Option<BorrowedFd<'_>> {
-        let fd = self.numbers.get(usize::from(slot.0))?.0.load(Ordering::Acquire);
+        let number = self.numbers.get(usize::from(slot.0))?.0.load(Ordering::Acquire);
+        let fd = if number <= OF_INIT { OF_INIT - number } else { number };
         // SAFETY: a stored descriptor stays open until the drop, or by the promise to `of_init`.
         (fd != EMPTY).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
@@ -76,7 +87,7 @@ impl Slots {
 impl Drop for Slots {
     fn drop(&mut self) {
         let open = self.numbers.iter().map(|place| place.0.load(Ordering::Relaxed));
-        for fd in open.filter(|fd| self.closes && *fd != EMPTY) {
+        for fd in open.filter(|fd| self.closes && *fd > EMPTY) {
             // SAFETY: owned by this process since `set`, and closed only here.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
@@ -88,6 +99,18 @@ mod tests {
     use super::*;
     use rustix::event::{EventfdFlags, eventfd};
     use rustix::io::fcntl_getfd;
+
+    #[test]
+    fn inits_own_descriptors_are_not_the_parents() {
+        let slots = Slots::new(Box::leak(Box::new([Place::default(), Place::default()])));
+        let fd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
+        let number = fd.as_raw_fd();
+        slots.keep(Slot(1), fd);
+        assert_eq!(slots.get(Slot(1)).map(|fd| fd.as_raw_fd()), Some(number));
+        drop(slots);
+        // SAFETY: the table has not closed the descriptor.
+        drop(unsafe { OwnedFd::from_raw_fd(number) });
+    }
 
     #[test]
     fn closed_once_by_the_host_actor_and_not_by_init() {

@@ -428,7 +428,7 @@ fn compile_uts_and_sysctl(
 
 fn read_only_root() -> InitStep {
     let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-    InitStep::SetMountAttr { path: c"", recursive: false, attr }
+    InitStep::SetMountAttr { slot: None, path: c"", recursive: false, attr }
 }
 
 /// Adds the steps for the read-only and masked paths for which `now` returns true.

@@ -223,7 +223,8 @@ impl Labelled for InitStep {
             Self::EnterRootOf { .. } => label(Phase::Mounts, "enter root of init", ""),
             Self::ChangeRoot { .. } => label(Phase::Mounts, "change root", ""),
             Self::OpenConsole { .. } => label(Phase::Platform, "open console", ""),
-            Self::FreezeTmpfs { path } => label(Phase::Mounts, "freeze tmpfs", inside(path)),
+            Self::FreezeTmpfs { path, .. } => label(Phase::Mounts, "freeze tmpfs", inside(path)),
+            Self::OpenMount { path, .. } => label(Phase::Mounts, "open mount", inside(path)),
             Self::Reconfigure { path, parameters } => {
                 let words = with_parameters(String::new(), parameters);
                 let object = match words.is_empty() {

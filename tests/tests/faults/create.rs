@@ -141,7 +141,7 @@ fn in_joined_namespaces(bed: &Bed) {
 }
 
 fn without_pivot(bed: &Bed) {
-    let mut walk = Walk::new(bed.bundle());
+    let mut walk = Walk::new(bed.bundle().mount("none", "none", "/dev", &["remount", "ro"]));
     walk.flags = vec!["--no-pivot".to_owned()];
     walk.take();
     walked();

@@ -15,6 +15,7 @@ dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = attacks! {
     volume_over_proc without "proc-covers,verify-proc",
+    volume_over_a_link_into_proc without "proc-covers",
     linked_proc_is_exchanged without "ordinary-proc" paused,
     linked_proc without "ordinary-proc",
     linked_sys without "ordinary-proc",
@@ -45,6 +46,27 @@ fn volume_over_proc(bed: &Bed) -> Evidence {
     let caught = fs::read_to_string(file).expect("read");
     (!caught.is_empty())
         .then(|| format!("the volume caught what was meant for the kernel: {caught}"))
+}
+
+/// A volume is mounted at a link of the image that leads to /proc or into it.
+fn volume_over_a_link_into_proc(bed: &Bed) -> Evidence {
+    let volume = bed.dir.join("volume");
+    fs::create_dir_all(&volume).expect("make");
+    fs::write(volume.join("mark"), "").expect("write");
+    let targets =
+        ["/proc", "../proc", "/proc/sys", "/proc/self/attr", "/proc/self/fd", "/proc/1/ns"];
+    for target in targets {
+        let bundle = bed.bundle();
+        symlink(target, bundle.rootfs().join("link")).expect("link");
+        let mount = json!({
+            "destination": "/link", "type": "bind", "source": volume, "options": ["bind"],
+        });
+        let outcome = bundle.push("/mounts", mount).sh("ls /link/mark").make().run();
+        if outcome.stdout.contains("mark") {
+            return Some(format!("the volume is mounted at {target}"));
+        }
+    }
+    None
 }
 
 /// /proc is a link into a volume. After proc is mounted at the link's target, another process with access to the volume

@@ -1,9 +1,12 @@
 //! A tmpfs in a container: its options, and the files that it copies from the directory below
 //! (tmpcopyup).
 
+use crate::binds::text;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
+use dayfly_tests::mounted::Mounted;
 use dayfly_tests::runner::Case;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::json;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -18,6 +21,9 @@ const CASES: &[Case] = &[
     case!(shows_the_mode_it_takes_over),
     case!(is_filled_in_the_configs_order),
     case!(copy_up_keeps_what_is_asked_for),
+    case!(copy_up_keeps_set_user_id),
+    case!(copy_up_keeps_file_capabilities).unlike_runc(),
+    case!(read_only_is_the_tmpfs_itself).needs(dayfly_tests::kernel::has_detached),
 ];
 
 fn options(bed: &Bed) {
@@ -151,4 +157,61 @@ fn copy_up_keeps_what_is_asked_for(bed: &Bed) {
         .sh("stat -c '%a %u:%g' /full; cat /full/file")
         .make();
     assert_eq!(c.run().ok().stdout, "711 5:6\ncopied\n");
+}
+
+/// chown(2) clears set-user-ID and set-group-ID, so it must come before chmod(2): for files, nodes and directories.
+fn copy_up_keeps_set_user_id(bed: &Bed) {
+    let bundle = bed.bundle();
+    let data = bundle.rootfs().join("data");
+    fs::create_dir_all(data.join("shared")).expect("make");
+    fs::write(data.join("su"), "").expect("write");
+    bed.program("mkfifo", &[text(&data.join("fifo"))]).run().ok();
+    for (name, mode) in [("su", 0o4755), ("fifo", 0o2711), ("shared", 0o3770)] {
+        std::os::unix::fs::chown(data.join(name), Some(5), Some(6)).expect("chown");
+        fs::set_permissions(data.join(name), fs::Permissions::from_mode(mode)).expect("chmod");
+    }
+    let script = "cd /data; stat -c '%n %a %u:%g' su fifo shared";
+    let c = bundle.mount("tmpfs", "tmpfs", "/data", &["tmpcopyup"]).sh(script).make();
+    assert_eq!(c.run().ok().stdout, "su 4755 5:6\nfifo 2711 5:6\nshared 3770 5:6\n");
+}
+
+fn copy_up_keeps_file_capabilities(bed: &Bed) {
+    const NAME: &str = "security.capability";
+    // Version 2, effective; CAP_NET_RAW is permitted.
+    let mut capability = [0u8; 20];
+    capability[..8].copy_from_slice(&[1, 0, 0, 2, 0, 0x20, 0, 0]);
+    let bundle = bed.bundle();
+    let data = bundle.rootfs().join("data");
+    fs::create_dir(&data).expect("make");
+    fs::write(data.join("ping"), "").expect("write");
+    setxattr(data.join("ping"), NAME, &capability, XattrFlags::empty()).expect("setxattr");
+    let c = bundle.mount("tmpfs", "tmpfs", "/data", &["tmpcopyup"]).make().detached();
+    let copy = format!("/proc/{}/root/data/ping", c.pid());
+    let mut found = [0u8; 64];
+    let length = getxattr(copy, NAME, &mut found[..]).expect("getxattr");
+    assert_eq!(found[..length], capability);
+}
+
+/// A later mount over a read-only tmpfs, at its path or at a link to it, is not what becomes read-only. Without a mount
+/// namespace, it would be a file system of the host.
+fn read_only_is_the_tmpfs_itself(bed: &Bed) {
+    let host = Mounted::tmpfs(&bed.dir.join("host"), "size=1m");
+    for (destination, has_namespace) in [("/a", true), ("/b", true), ("/a", false), ("/b", false)] {
+        let bundle = bed.bundle();
+        fs::create_dir(bundle.rootfs().join("a")).expect("make");
+        symlink("a", bundle.rootfs().join("b")).expect("link");
+        let bundle = bundle
+            .mount("tmpfs", "tmpfs", "/a", &["ro"])
+            .mount("bind", text(host.path()), destination, &["rbind"])
+            .sh("echo written >/a/file && cat /a/file");
+        let bundle = match has_namespace {
+            true => bundle,
+            false => bundle
+                .without_namespace("mount")
+                .unset("/linux/maskedPaths")
+                .unset("/linux/readonlyPaths"),
+        };
+        assert_eq!(bundle.make().run().ok().stdout, "written\n", "{destination} {has_namespace}");
+        fs::write(host.path().join("file"), "host").expect("the host's tmpfs stays writable");
+    }
 }

@@ -5,23 +5,21 @@ use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, Uid, chownat, fchmod,
-    fchown, mkdirat, mknodat, openat, readlinkat_raw, sendfile, statat, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, Uid, XattrFlags,
+    chmodat, chownat, fchmod, fchown, fgetxattr, flistxattr, fsetxattr, mkdirat, mknodat, openat,
+    readlinkat_raw, sendfile, statat, symlinkat, utimensat,
 };
 
-use super::root::Root;
 use crate::failure::{Failure, Op};
-use crate::step::Target;
 
-/// Copies the contents of the directory at `target` into the mount `tree`, which is not attached yet. If `owner` is
-/// set, the root of `tree` also gets the directory's owner.
+/// Copies the contents of a directory, which `covered` refers to, into the mount `tree`, which is not attached yet. If
+/// `owner` is set, the root of `tree` also gets the directory's owner.
 pub(crate) fn copy_up(
-    root: &Root<'_>,
-    target: &Target<'_>,
+    covered: BorrowedFd<'_>,
     tree: BorrowedFd<'_>,
     owner: bool,
 ) -> Result<(), Failure> {
-    let source = root.open(target.path, OFlags::RDONLY | OFlags::DIRECTORY)?;
+    let source = open_directory(covered, c".")?;
     let top = open_directory(tree, c".")?;
     if owner {
         let stat = rustix::fs::fstat(&source).op("fstat")?;
@@ -36,10 +34,37 @@ fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<rustix::fd::Own
     openat(parent, name, flags, Mode::empty()).op("openat")
 }
 
-fn copy_owner(fd: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failure> {
+/// Sets owner, extended attributes and permissions of the copy `to`. The owner must be set first: chown(2) clears
+/// set-user-ID, set-group-ID and file capabilities.
+fn copy_metadata(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failure> {
     let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-    fchown(fd, Some(uid), Some(gid)).op("fchown")?;
-    fchmod(fd, Mode::from_raw_mode(stat.st_mode & 0o7777)).op("fchmod")
+    fchown(to, Some(uid), Some(gid)).op("fchown")?;
+    copy_attributes(from, to)?;
+    fchmod(to, Mode::from_raw_mode(stat.st_mode & 0o7777)).op("fchmod")
+}
+
+/// Copies extended attributes, above all file capabilities. Attributes that a tmpfs cannot have, or whose value is
+/// longer than the buffer, are left out; the copy's SELinux label is that of the tmpfs.
+// Not inlined, because of its buffers: otherwise every init would touch the pages of a larger frame.
+#[inline(never)]
+fn copy_attributes(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Failure> {
+    let (mut list, mut value) = ([0u8; 1024], [0u8; 4096]);
+    let Ok(length) = flistxattr(from, &mut list[..]) else { return Ok(()) };
+    let names = list.get(..length).unwrap_or_default().split_inclusive(|byte| *byte == 0);
+    for name in names.filter_map(|name| CStr::from_bytes_with_nul(name).ok()) {
+        if name == c"security.selinux" {
+            continue;
+        }
+        let Ok(length) = fgetxattr(from, name, &mut value[..]) else { continue };
+        let value = value.get(..length).unwrap_or_default();
+        match fsetxattr(to, name, value, XattrFlags::empty()) {
+            Err(errno) if name == c"security.capability" => {
+                return Err(Failure::new("fsetxattr security.capability", errno));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 // Not inlined, because of its buffer: otherwise every init would touch the pages of a larger frame.
@@ -65,7 +90,7 @@ fn copy_entry(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(
         FileType::Directory => {
             mkdirat(to, name, mode).op("mkdirat")?;
             let (source, copy) = (open_directory(from, name)?, open_directory(to, name)?);
-            copy_owner(copy.as_fd(), &stat)?;
+            copy_metadata(source.as_fd(), copy.as_fd(), &stat)?;
             copy_directory(source.as_fd(), copy.as_fd())?;
         }
         FileType::RegularFile => copy_file(from, to, name, &stat)?,
@@ -82,11 +107,16 @@ fn copy_entry(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(
             }
             let link = copy.get(..=length).and_then(|text| CStr::from_bytes_with_nul(text).ok());
             symlinkat(link.unwrap_or(c""), to, name).op("symlinkat")?;
+            own(to, name, &stat)?;
         }
-        kind => mknodat(to, name, kind, mode, stat.st_rdev).op("mknodat")?,
+        kind => {
+            mknodat(to, name, kind, mode, stat.st_rdev).op("mknodat")?;
+            own(to, name, &stat)?;
+            // chown(2) clears set-user-ID and set-group-ID of nodes as well. Nobody else sees the mount yet, so the
+            // name is still that of the node.
+            chmodat(to, name, mode, AtFlags::empty()).op("fchmodat")?;
+        }
     }
-    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-    chownat(to, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW).op("fchownat")?;
     let times = Timestamps {
         last_access: Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ },
         last_modification: Timespec {
@@ -95,6 +125,12 @@ fn copy_entry(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(
         },
     };
     utimensat(to, name, &times, AtFlags::SYMLINK_NOFOLLOW).op("utimensat")
+}
+
+/// Sets the owner of a copy that cannot be opened.
+fn own(to: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<(), Failure> {
+    let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
+    chownat(to, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW).op("fchownat")
 }
 
 fn copy_file(
@@ -116,5 +152,5 @@ fn copy_file(
             copied => left = left.saturating_sub(copied),
         }
     }
-    copy_owner(copy.as_fd(), stat)
+    copy_metadata(source.as_fd(), copy.as_fd(), stat)
 }

@@ -108,6 +108,7 @@ mod tests {
                 copy_up,
                 inherit_mode: false,
                 inherit_owner: false,
+                kept: None,
                 oversized: None,
             };
             Fresh::of(&step, fresh(c"", &directory).top).is_some()

@@ -222,7 +222,9 @@ impl<'a> Init<'a> {
                 mounts::attach_tree(&self.root()?, self.fd(*slot)?, target)
             }
             InitStep::AttachBind(bind) => mounts::attach_bind(&self.root()?, bind, self.slots),
-            InitStep::MountFs(mount) => mounts::mount_fs(&self.root()?, mount, &mut self.fresh),
+            InitStep::MountFs(mount) => {
+                mounts::mount_fs(&self.root()?, mount, self.slots, &mut self.fresh)
+            }
             InitStep::MakeDevices { directory, nodes } => {
                 devices::make(&self.root()?, directory, self.opened(directory), nodes)
             }
@@ -248,11 +250,12 @@ impl<'a> Init<'a> {
                 let socket = self.fd(Slot::CONSOLE)?;
                 console::open(&self.root()?, socket, *size, *uid, *bind, *carried)
             }
-            InitStep::SetMountAttr { path, recursive, attr } => {
+            InitStep::SetMountAttr { slot, path, recursive, attr } => {
                 let place;
-                let top = match self.opened(path) {
-                    Some(top) => top,
-                    None => {
+                let top = match (slot, self.opened(path)) {
+                    (Some(slot), _) => self.fd(*slot)?,
+                    (None, Some(top)) => top,
+                    (None, None) => {
                         place = self.root()?.open(path, OFlags::PATH)?;
                         place.as_fd()
                     }
@@ -262,7 +265,11 @@ impl<'a> Init<'a> {
             InitStep::Reconfigure { path, parameters } => {
                 mounts::reconfigure(&self.root()?, path, parameters)
             }
-            InitStep::FreezeTmpfs { path } => mounts::freeze_tmpfs(&self.root()?, path),
+            InitStep::OpenMount { slot, path } => {
+                self.slots.keep(*slot, self.root()?.open(path, OFlags::PATH)?);
+                Ok(())
+            }
+            InitStep::FreezeTmpfs { slot, .. } => mounts::freeze_tmpfs(self.fd(*slot)?),
             InitStep::WriteSysctl { path, value } => self.write_sysctl(path, value),
             InitStep::MaskPath { path, shared, context } => self.mask(path, *shared, *context),
             InitStep::ReadonlyPath { path } => protect::make_readonly(&self.root()?, path),

@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, readlinkat_raw};
-use rustix::io::Errno;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::mount::{
     FsPickFlags, MountFlags, MountPropagationFlags, MoveMountFlags, UnmountFlags,
     fsconfig_reconfigure, fsconfig_set_flag, fspick, mount, mount_change, move_mount, unmount,
@@ -35,10 +35,16 @@ pub(crate) fn attach_root(tree: BorrowedFd<'_>, path: &CStr) -> Result<(), Failu
     rustix::process::fchdir(tree).op("fchdir")
 }
 
-/// Attaches a detached mount to an opened mount point.
+/// Attaches a detached mount to an opened mount point. If one of them is a directory and the other is not, fails with
+/// ENOTDIR, as mount(2) does: engines look for its text. move_mount(2) fails with EINVAL.
 pub(crate) fn attach(tree: impl AsFd, place: impl AsFd) -> Result<(), Failure> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(tree, c"", place, c"", flags).op("move_mount")
+    match move_mount(&tree, c"", &place, c"", flags) {
+        Err(Errno::INVAL) if is_directory(&tree)? != is_directory(&place)? => {
+            Err(Failure::new("move_mount", Errno::NOTDIR))
+        }
+        result => result.op("move_mount"),
+    }
 }
 
 /// Attaches a tree opened by the parent. A missing mount point is created as a directory or a file, like the tree's
@@ -97,15 +103,11 @@ fn link_text<'b>(link: BorrowedFd<'_>, buffer: &'b mut [u8; 4097]) -> Result<&'b
     CStr::from_bytes_with_nul(text).map_err(|_| Failure::new("readlinkat", Errno::INVAL))
 }
 
-/// Makes the superblock of a tmpfs read-only. Refuses other file systems, whose superblocks may be the host's.
-pub(crate) fn freeze_tmpfs(root: &Root<'_>, path: &CStr) -> Result<(), Failure> {
-    const TMPFS_MAGIC: i64 = 0x0102_1994;
-    let place = root.open(path, OFlags::RDONLY | OFlags::DIRECTORY)?;
-    if rustix::fs::fstatfs(&place).op("fstatfs")?.f_type as i64 != TMPFS_MAGIC {
-        return Err(Failure::new("freeze tmpfs", Errno::XDEV));
-    }
+/// Makes the superblock of a tmpfs read-only. The tmpfs is given by the descriptor with which it was created
+/// (`frozen-is-own`): its path may lead to a file system of the host by now.
+pub(crate) fn freeze_tmpfs(tmpfs: BorrowedFd<'_>) -> Result<(), Failure> {
     let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
-    let context = fspick(&place, c"", flags).op("fspick")?;
+    let context = fspick(tmpfs, c"", flags).op("fspick")?;
     fsconfig_set_flag(context.as_fd(), c"ro").op("fsconfig ro")?;
     fsconfig_reconfigure(context.as_fd()).op("fsconfig reconfigure")
 }
@@ -133,35 +135,47 @@ pub(crate) fn reconfigure(
 pub(crate) fn mount_fs<'a>(
     root: &Root<'_>,
     step: &MountFs<'a>,
+    slots: &Slots,
     fresh: &mut Option<Fresh<'a>>,
 ) -> Result<(), Failure> {
     let last = fresh.take();
     if let Some(options) = &step.oversized {
-        return mount_oversized(root, step, options);
+        mount_oversized(root, step, options)?;
+        if let Some(slot) = step.kept {
+            slots.keep(slot, root.open(step.target.path, OFlags::PATH)?);
+        }
+        return Ok(());
     }
     if let Some(last) = last
         && let Some(name) = last.make(step.target.path)?
     {
-        let tree = make(root, step, None)?;
+        let tree = make(step, None)?;
         last.attach(tree.as_fd(), name)?;
         *fresh = Some(last);
+        if let Some(slot) = step.kept {
+            slots.keep(slot, tree);
+        }
         return Ok(());
     }
     let place = root.place(&step.target, true)?;
-    let tree = make(root, step, inherited_mode(step, &place)?)?;
+    let tree = make(step, Some(&place))?;
     attach(&tree, place.fd)?;
+    if let Some(slot) = step.kept {
+        slots.keep(slot, fcntl_dupfd_cloexec(&tree, 3).op("dup")?);
+    }
     *fresh = Fresh::of(step, tree);
     Ok(())
 }
 
-/// Creates a filesystem and its contents.
-fn make(root: &Root<'_>, step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
+/// Creates a filesystem and its contents. `covered` is the mount point, if it has not just been created.
+fn make(step: &MountFs<'_>, covered: Option<&Place>) -> Result<OwnedFd, Failure> {
+    let mode = covered.map_or(Ok(None), |place| inherited_mode(step, place))?;
     let tree = filesystem::make(step, mode)?;
     if let Some(label) = step.label {
         confinement::label_mount(&tree, label)?;
     }
-    if step.copy_up {
-        copy_up(root, &step.target, tree.as_fd(), step.inherit_owner)?;
+    if let Some(place) = covered.filter(|_| step.copy_up) {
+        copy_up(place.fd.as_fd(), tree.as_fd(), step.inherit_owner)?;
     }
     Ok(tree)
 }

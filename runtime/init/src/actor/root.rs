@@ -11,16 +11,17 @@ use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, mkdirat, openat, readlinkat_raw, symlinkat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, mkdirat, openat, readlinkat_raw, symlinkat};
 use rustix::io::Errno;
 use sys::defence::{Defence, is_off};
 use sys::inside::{self, Links};
 
 use crate::failure::{Failure, Op};
-use crate::step::Target;
+use crate::step::{ALLOWED_IN_PROC, Target};
 
 /// PATH_MAX
 const LONGEST: usize = 4096;
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 /// The mode of created mount points and their parents.
 pub(crate) const MADE: Mode = Mode::from_raw_mode(0o755);
@@ -81,7 +82,17 @@ impl<'a> Root<'a> {
             true => Links::Refuse,
             false => Links::Follow,
         };
-        let found = self.resolve(target.path, OFlags::PATH, links);
+        // A path without links is the one that the plan has checked. Only a link of the image can lead elsewhere.
+        let found = match self.resolve(target.path, OFlags::PATH, Links::Refuse) {
+            Err(Errno::LOOP) if links == Links::Follow => {
+                let found = self.resolve(target.path, OFlags::PATH, links);
+                if let Ok(place) = &found {
+                    self.check_procfs(place)?;
+                }
+                found
+            }
+            found => found,
+        };
         let was_there = found.is_ok();
         let fd = match found {
             Err(Errno::NOENT) if of_directory => self.make_missing(target.path, links),
@@ -95,6 +106,31 @@ impl<'a> Root<'a> {
             _ => failure,
         })?;
         Ok(Place { fd, was_there })
+    }
+
+    /// Refuses a mount point on the container's procfs that links led to (CVE-2019-16884), except those of
+    /// [`ALLOWED_IN_PROC`].
+    fn check_procfs(&self, place: &OwnedFd) -> Result<(), Failure> {
+        if rustix::fs::fstatfs(place).op("fstatfs")?.f_type as i64 != PROC_SUPER_MAGIC
+            || is_off(Defence::ProcCovers)
+        {
+            return Ok(());
+        }
+        let number = |fd: &OwnedFd| fstat(fd).op("fstat").map(|stat| (stat.st_dev, stat.st_ino));
+        let (device, inode) = number(place)?;
+        match self.find(c"proc")? {
+            Some(proc) if number(&proc)?.0 == device => {}
+            // The procfs of another place, such as the host's.
+            _ => return Ok(()),
+        }
+        for path in ALLOWED_IN_PROC {
+            if let Some(file) = self.find(path)?
+                && number(&file)? == (device, inode)
+            {
+                return Ok(());
+            }
+        }
+        Err(Failure::new("cannot be mounted because it is inside /proc", Errno::PERM))
     }
 
     /// Opens a file that serves as a mount point, and creates it if it is missing.
@@ -118,7 +154,6 @@ impl<'a> Root<'a> {
         path: &CStr,
         of_directory: bool,
     ) -> Result<OwnedFd, Failure> {
-        const PROC_SUPER_MAGIC: i64 = 0x9fa0;
         let place = match self.resolve(path, OFlags::PATH, Links::KeepLast) {
             Err(Errno::NOENT) if of_directory => return self.make_missing(path, Links::Follow),
             Err(Errno::NOENT) => return self.make_file(path),
@@ -270,8 +305,16 @@ fn c_prefix<'b>(
 
 /// Returns whether a descriptor refers to a directory.
 pub(crate) fn is_directory(fd: impl AsFd) -> Result<bool, Failure> {
-    let stat = rustix::fs::fstat(fd).op("fstat")?;
-    Ok(rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory)
+    match fstat(&fd) {
+        Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+        // A FUSE file system without the option allow_other denies all access to processes in another user namespace.
+        // The kernel still tells, before it asks the file system, whether a path could continue there.
+        Err(Errno::ACCESS) => {
+            let below = openat(&fd, c".", DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            Ok(below.err() != Some(Errno::NOTDIR))
+        }
+        Err(errno) => Err(Failure::new("fstat", errno)),
+    }
 }
 
 #[cfg(test)]

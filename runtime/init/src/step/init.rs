@@ -156,9 +156,18 @@ pub enum InitStep<'a> {
         /// translates line ends.
         carried: bool,
     },
-    /// Makes the superblock of a tmpfs read-only. Used if the mount is in no mount namespace and is not the root of its
-    /// tree, because mount_setattr(2) cannot change such a mount.
+    /// Makes the superblock of a tmpfs that init has created read-only. Used if the mount is in no mount namespace and
+    /// is not the root of its tree, because mount_setattr(2) cannot change such a mount.
     FreezeTmpfs {
+        /// The mount.
+        slot: Slot,
+        /// The mount's path in the root, for messages.
+        path: &'a CStr,
+    },
+    /// Opens the mount at a path in the root for a later step that changes it: by then, another mount may cover it.
+    OpenMount {
+        /// The slot for the mount.
+        slot: Slot,
         /// The mount's path in the root.
         path: &'a CStr,
     },
@@ -171,6 +180,8 @@ pub enum InitStep<'a> {
     },
     /// Sets mount attributes at a path in the root.
     SetMountAttr {
+        /// The mount, if an earlier step has opened or created it; otherwise the path is resolved.
+        slot: Option<Slot>,
         /// The mount's path in the root; empty for the root itself.
         path: &'a CStr,
         /// Whether mounts below the path are included.
@@ -349,10 +360,11 @@ impl InitStep<'_> {
             | Self::MakeDirectory { .. }
             | Self::PivotRoot
             | Self::EnterRoot
-            | Self::SetMountAttr { .. }
+            | Self::OpenMount { .. }
             | Self::Reconfigure { .. }
-            | Self::FreezeTmpfs { .. }
             | Self::ReadonlyPath { .. } => [Some(Slot::ROOT), None],
+            Self::SetMountAttr { slot, .. } => [Some(slot.unwrap_or(Slot::ROOT)), None],
+            Self::FreezeTmpfs { slot, .. } => [Some(*slot), None],
             Self::JoinCgroups
             | Self::RunOn(_)
             | Self::RunOnEveryCpu

@@ -95,6 +95,21 @@ pub struct DeviceSource<'a> {
     pub minor: u32,
 }
 
+/// Files below /proc that may be mounted over: those that lxcfs and engines replace. Other mounts there could redirect
+/// the runtime's own writes (CVE-2019-16884, CVE-2019-19921). The paths are relative to the root.
+pub const ALLOWED_IN_PROC: [&CStr; 10] = [
+    c"proc/cpuinfo",
+    c"proc/diskstats",
+    c"proc/meminfo",
+    c"proc/stat",
+    c"proc/swaps",
+    c"proc/uptime",
+    c"proc/loadavg",
+    c"proc/slabinfo",
+    c"proc/sys/kernel/ns_last_pid",
+    c"proc/sys/crypto/fips_enabled",
+];
+
 /// The destination of a mount.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
@@ -125,6 +140,8 @@ pub struct MountFs<'a> {
     pub inherit_mode: bool,
     /// Whether the new filesystem's root gets the owner of the covered directory, if its contents are copied.
     pub inherit_owner: bool,
+    /// The slot for the new mount, if a later step changes it.
+    pub kept: Option<Slot>,
     /// The whole option string for mount(2), if a value is longer than fsconfig(2)'s 255 bytes.
     pub oversized: Option<Oversized<'a>>,
 }

@@ -64,6 +64,7 @@ impl<'a> Nature<'a> {
             | InitStep::SetDomainname(_)
             | InitStep::OpenConsole { .. }
             | InitStep::FreezeTmpfs { .. }
+            | InitStep::OpenMount { .. }
             | InitStep::Reconfigure { .. }
             | InitStep::SetMountAttr { .. }
             | InitStep::WriteSysctl { .. }

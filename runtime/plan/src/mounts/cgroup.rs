@@ -60,6 +60,7 @@ pub(super) fn compile(
         copy_up: false,
         inherit_mode: false,
         inherit_owner: false,
+        kept: None,
         oversized: None,
     };
     builder.init(InitStep::MountFs(tmpfs));

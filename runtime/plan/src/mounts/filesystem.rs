@@ -14,7 +14,7 @@ use super::host_path::{LONGEST_PARAMETER, has_relative_layers, names_host_path, 
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_str, in_root};
-use crate::step::{InitStep, MountFs, Oversized, Parameter, ParentStep, Target};
+use crate::step::{InitStep, MountFs, Oversized, Parameter, ParentStep, Slot, Target};
 use crate::{Error, confinement, keep};
 
 /// Adds the steps that create and mount a new file system. In general, the parent creates a file system from paths of
@@ -39,7 +39,9 @@ pub(super) fn compile(
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
         // The tmpfs becomes read-only later, because later steps create mount points in it, and device nodes in /dev.
         step.attr.set &= !attr::RDONLY;
-        later.push(read_only(context, step.target.path));
+        let slot = builder.slot();
+        step.kept = Some(slot);
+        later.push(read_only(context, slot, step.target.path));
     }
     if !context.namespaces.has(CloneFlags::NEWNS) {
         check_detached(mount, &step)?;
@@ -110,6 +112,7 @@ pub(super) fn new(
         copy_up: false,
         inherit_mode: false,
         inherit_owner: false,
+        kept: None,
         oversized: in_full,
     })
 }
@@ -171,10 +174,10 @@ pub(super) fn context_of(
 }
 
 /// Returns the step that makes a tmpfs read-only after its contents are created.
-pub(super) fn read_only(context: &Context<'_, '_>, path: &'static CStr) -> InitStep {
+fn read_only(context: &Context<'_, '_>, slot: Slot, path: &'static CStr) -> InitStep {
     if !context.namespaces.has(CloneFlags::NEWNS) {
-        return InitStep::FreezeTmpfs { path };
+        return InitStep::FreezeTmpfs { slot, path };
     }
     let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-    InitStep::SetMountAttr { path, recursive: false, attr }
+    InitStep::SetMountAttr { slot: Some(slot), path, recursive: false, attr }
 }

@@ -1,25 +1,12 @@
-//! Checks of mounts at /proc and below it.
+//! Checks of mounts at /proc and below it. Init checks the destinations that a link of the image leads to.
 
 use alloc::format;
+use core::ffi::CStr;
 
 use sys::defence::{Defence, is_off};
 
 use crate::Error;
-
-/// Files below /proc that may be bind-mounted: those that lxcfs and engines replace. Other mounts there could redirect
-/// the runtime's own writes (CVE-2019-16884, CVE-2019-19921).
-const ALLOWED_IN_PROC: [&str; 10] = [
-    "/proc/cpuinfo",
-    "/proc/diskstats",
-    "/proc/meminfo",
-    "/proc/stat",
-    "/proc/swaps",
-    "/proc/uptime",
-    "/proc/loadavg",
-    "/proc/slabinfo",
-    "/proc/sys/kernel/ns_last_pid",
-    "/proc/sys/crypto/fips_enabled",
-];
+use crate::step::ALLOWED_IN_PROC;
 
 /// Refuses a new file system at or below /proc, except procfs, and except on the paths of [`ALLOWED_IN_PROC`].
 pub(super) fn check_filesystem(kind: &str, destination: &str) -> Result<(), Error> {
@@ -46,7 +33,8 @@ fn check_inside(destination: &str) -> Result<(), Error> {
     if !destination.starts_with("/proc/") {
         return Ok(());
     }
-    if ALLOWED_IN_PROC.contains(&destination) || is_off(Defence::ProcCovers) {
+    let allowed = |path: &&CStr| path.to_bytes() == destination.trim_start_matches('/').as_bytes();
+    if ALLOWED_IN_PROC.iter().any(allowed) || is_off(Defence::ProcCovers) {
         return Ok(());
     }
     Err(Error::config(format!("{destination:?} cannot be mounted because it is inside /proc")))

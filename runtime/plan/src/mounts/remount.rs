@@ -36,15 +36,22 @@ pub(super) fn compile(
         return refused("cannot copy what a tmpfs covers already");
     }
     let path = in_root(destination)?;
-    let mut steps = Vec::new();
     let is_bind = options.bind.is_some() || mount.kind == "bind";
     let parameters = if is_bind { &[] } else { keep::all(changes(options)?) };
     if !parameters.is_empty() {
-        steps.push(InitStep::Reconfigure { path, parameters });
+        builder.init(InitStep::Reconfigure { path, parameters });
     }
+    // A mount becomes read-only later, because later steps create mount points below it, and device nodes in /dev. By
+    // then, its path may lead to another mount.
+    let is_late = (options.attr.set | options.recursive_attr.set) & attr::RDONLY != 0;
+    let slot = is_late.then(|| builder.slot());
+    if let Some(slot) = slot {
+        builder.init(InitStep::OpenMount { slot, path });
+    }
+    let mut steps = Vec::new();
     let mut set = |recursive, attr: MountAttr| {
         if !attr.is_empty() {
-            steps.push(InitStep::SetMountAttr { path, recursive, attr });
+            steps.push(InitStep::SetMountAttr { slot, path, recursive, attr });
         }
     };
     for (change, recursive) in [(options.attr, false), (options.recursive_attr, true)] {
@@ -54,14 +61,13 @@ pub(super) fn compile(
     for Propagation { kind, recursive } in &options.propagation {
         set(*recursive, MountAttr { propagation: *kind, ..MountAttr::default() });
     }
-    if steps.is_empty() {
+    if steps.is_empty() && parameters.is_empty() {
         // Even without options, the step checks that something is mounted there.
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
-    // A mount becomes read-only later, because later steps create mount points below it, and device nodes in /dev.
-    match (options.attr.set | options.recursive_attr.set) & attr::RDONLY {
-        0 => builder.init.append(&mut steps),
-        _ => later.append(&mut steps),
+    match is_late {
+        true => later.append(&mut steps),
+        false => builder.init.append(&mut steps),
     }
     Ok(())
 }

@@ -165,6 +165,7 @@ pub fn compile_root_propagation(
 ) -> Result<(), Error> {
     if let Some(wanted) = last_change(root_propagation(context.linux)?) {
         builder.init(InitStep::SetMountAttr {
+            slot: None,
             path: c"",
             recursive: wanted.recursive,
             attr: MountAttr { propagation: wanted.kind, ..MountAttr::default() },

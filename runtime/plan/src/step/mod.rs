@@ -6,8 +6,8 @@
 mod parent;
 
 pub use init::step::{
-    BindLink, Capabilities, Confined, Intermediate, Limit, Memory, Propagation, Slot, TreeIdMap,
-    WithoutNull,
+    ALLOWED_IN_PROC, BindLink, Capabilities, Confined, Intermediate, Limit, Memory, Propagation,
+    Slot, TreeIdMap, WithoutNull,
 };
 pub use parent::*;
 pub use spec::NumberSet;

@@ -1,6 +1,6 @@
 //! Plans that follow each rule, and changes that break it.
 
-use dayfly_plan::step::{Capabilities, InitStep, Memory, ParentStep};
+use dayfly_plan::step::{Capabilities, InitStep, Memory, ParentStep, Slot};
 use dayfly_plan::{Labelled, Plan};
 use rootfs::Mode;
 use serde_json::json;
@@ -212,6 +212,24 @@ pub const BREAKERS: &[Breaker] = &[
         || Case::new().set("root/readonly", json!(true)),
         |plan| {
             before(&mut plan.init, "set mount attributes", "mount proc*");
+        },
+    ),
+    (
+        "frozen-is-own",
+        || Case::new().detached(),
+        |plan| {
+            for step in &mut plan.init {
+                if let InitStep::FreezeTmpfs { slot, .. } = step {
+                    *slot = Slot::ROOT;
+                }
+            }
+        },
+    ),
+    (
+        "slots-filled",
+        || Case::new().mount(json!({ "destination": "/dev", "options": ["remount", "ro"] })),
+        |plan| {
+            remove(&mut plan.init, "open mount");
         },
     ),
     ("network-before-sysfs", Case::new, |plan| {

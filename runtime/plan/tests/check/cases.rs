@@ -293,7 +293,8 @@ impl Case {
                 _ => {}
             }
         }
-        let parts: [fn(Self) -> Self; 23] = [
+        let parts: [fn(Self) -> Self; 24] = [
+            Self::detached,
             |case| case.filter(false),
             |case| case.filter(true),
             |case| case.hooks(&["prestart", "createRuntime"]),
@@ -371,6 +372,19 @@ impl Case {
             *flag ^= dice.roll(4) == 0;
         }
         case
+    }
+
+    /// Removes the mount namespace, and adds a tmpfs that becomes read-only.
+    pub fn detached(self) -> Self {
+        let tmpfs = json!({ "destination": "/t", "type": "tmpfs", "options": ["ro"] });
+        let case = self.with(|config| {
+            let linux = config["linux"].as_object_mut().unwrap();
+            linux.remove("maskedPaths");
+            linux.remove("readonlyPaths");
+            let list = linux["namespaces"].as_array_mut().unwrap();
+            list.retain(|namespace| namespace["type"] != "mount");
+        });
+        case.mount(tmpfs)
     }
 
     /// Adds a mount.

@@ -86,6 +86,12 @@ pub const RULES: &[Rule] = &[
         laws: &[Law::Own(read_only_last)],
     },
     Rule {
+        name: "frozen-is-own",
+        what: "only a tmpfs of init is frozen, by its descriptor",
+        why: "its path may lead to one of the host by then",
+        laws: &[Law::Own(frozen_is_own)],
+    },
+    Rule {
         name: "network-before-sysfs",
         what: "init joins or creates its network namespace before it mounts a sysfs or sets sysctls",
         why: "otherwise they would be those of the host's network namespace",
@@ -145,9 +151,25 @@ fn read_only_last(look: &Look<'_>, finding: &mut Finding) {
     for number in look.init() {
         let path = match look.step(number).init {
             Some(InitStep::SetMountAttr { path, attr, .. }) if attr.set & attr::RDONLY != 0 => path,
-            Some(InitStep::FreezeTmpfs { path }) => path,
+            Some(InitStep::FreezeTmpfs { path, .. }) => path,
             _ => continue,
         };
         later(look, number, path.to_bytes(), false, finding);
+    }
+}
+
+fn frozen_is_own(look: &Look<'_>, finding: &mut Finding) {
+    for number in look.init() {
+        let Some(InitStep::FreezeTmpfs { slot, .. }) = look.step(number).init else { continue };
+        finding.applies = true;
+        let makes = |other| {
+            matches!(
+                look.step(other).init,
+                Some(InitStep::MountFs(mount)) if mount.kept == Some(*slot) && mount.kind == c"tmpfs"
+            )
+        };
+        if !look.init().take_while(|other| *other < number).any(makes) {
+            finding.blame(number);
+        }
     }
 }

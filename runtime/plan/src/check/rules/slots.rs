@@ -6,7 +6,7 @@ use crate::Plan;
 use crate::check::Rule;
 use crate::check::law::{Finding, Law, Look};
 use crate::check::pick::init;
-use crate::step::{DeviceSource, InitStep, ParentStep, Slot, TimeNamespace};
+use crate::step::{DeviceSource, InitStep, MountFs, ParentStep, Slot, TimeNamespace};
 
 /// Slots that the launcher's caller fills. The slot of the console socket may also be filled by a step.
 const GIVEN: [Slot; 7] = [
@@ -182,6 +182,8 @@ fn slots_filled(look: &Look<'_>, finding: &mut Finding) {
             InitStep::OpenProc => Slot::PROC,
             InitStep::CloneTree(tree) => tree.slot,
             InitStep::CloneDevice(device) => device.slot,
+            InitStep::OpenMount { slot, .. }
+            | InitStep::MountFs(MountFs { kept: Some(slot), .. }) => *slot,
             _ => continue,
         };
         if !filled.set(slot) {
