@@ -16,6 +16,8 @@ use crate::failure::Failure;
 /// The length of the longest message in bytes.
 pub const LONGEST: usize = 256;
 const HEADER: usize = 7;
+/// The number of steps that messages and trace records can tell apart. A plan has fewer.
+pub const MOST_STEPS: usize = u16::MAX as usize;
 
 /// A message from init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +151,7 @@ pub fn report(fd: impl AsFd, step: usize, failure: &Failure) {
     let text = failure.text();
     let length = text.len().min(LONGEST - HEADER);
     let (header, rest) = bytes.split_at_mut(HEADER);
-    let step = (step as u16).to_ne_bytes();
+    let step = u16::try_from(step).unwrap_or(u16::MAX).to_ne_bytes();
     let errno = failure.errno.raw_os_error().to_ne_bytes();
     let fields = core::iter::once(b'E').chain(step).chain(errno);
     for (to, from) in header.iter_mut().zip(fields) {

@@ -1,10 +1,13 @@
 //! Collects the steps of both actors.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::newborn;
+use init::channel::MOST_STEPS;
+
 use crate::step::{CloneTree, DeviceSource, InitStep, ParentStep, Slot};
+use crate::{Error, newborn};
 
 /// Collects the steps of both actors and hands out slots.
 #[derive(Debug)]
@@ -62,13 +65,25 @@ impl Builder {
 
     /// Allocates a slot.
     pub fn slot(&mut self) -> Slot {
-        self.slots += 1;
+        // `finish` refuses a plan that has used up the numbers.
+        self.slots = self.slots.saturating_add(1);
         Slot(self.slots - 1)
     }
 
     /// Returns the steps of parent and init, and the number of slots.
-    pub fn finish(mut self) -> (Vec<ParentStep>, Vec<InitStep>, u16) {
+    ///
+    /// # Errors
+    /// If there are too many of them for the numbers by which init's messages and trace name them.
+    pub fn finish(mut self) -> Result<(Vec<ParentStep>, Vec<InitStep>, u16), Error> {
         newborn::settle(&mut self.parent, &mut self.init, self.by_init);
-        (self.parent, self.init, self.slots)
+        let count = self.init.len().max(usize::from(self.slots));
+        if count >= MOST_STEPS {
+            return Err(Error::Config(format!(
+                "the configuration takes {count} steps in the container or more; {} are possible: it has too many \
+                 mounts, devices, masked paths or sysctls",
+                MOST_STEPS - 1
+            )));
+        }
+        Ok((self.parent, self.init, self.slots))
     }
 }

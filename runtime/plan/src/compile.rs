@@ -182,7 +182,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         let ignored = "linux.uidMappings and gidMappings are ignored: there is no user namespace";
         warnings.push(ignored.to_string());
     }
-    let (parent, init, slots) = builder.finish();
+    let (parent, init, slots) = builder.finish()?;
     Ok(check::finished(Plan {
         id: request.id.to_string(),
         parent,

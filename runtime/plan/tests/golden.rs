@@ -138,7 +138,72 @@ fn check(golden: &str, plan: &Plan) {
         std::fs::write(&path, &text).unwrap();
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(text == expected, "{} differs; the plan is now:\n{text}", path.display());
+    assert!(
+        text == expected,
+        "{} differs (UPDATE_GOLDEN=1 writes it anew; read the difference first):\n{}",
+        path.display(),
+        difference(&expected, &text)
+    );
+}
+
+/// Returns the lines that were removed and added, with `-` and `+`.
+fn difference(old: &str, new: &str) -> String {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    // The length of the longest common subsequence of the lines from `a` and from `b` on.
+    let mut common = vec![vec![0; new.len() + 1]; old.len() + 1];
+    for a in (0..old.len()).rev() {
+        for b in (0..new.len()).rev() {
+            common[a][b] = match old[a] == new[b] {
+                true => common[a + 1][b + 1] + 1,
+                false => common[a + 1][b].max(common[a][b + 1]),
+            };
+        }
+    }
+    let (mut a, mut b) = (0, 0);
+    let mut text = String::new();
+    while a < old.len() || b < new.len() {
+        if a < old.len() && b < new.len() && old[a] == new[b] {
+            (a, b) = (a + 1, b + 1);
+        } else if b == new.len() || (a < old.len() && common[a + 1][b] >= common[a][b + 1]) {
+            writeln!(text, "-{}", old[a]).unwrap();
+            a += 1;
+        } else {
+            writeln!(text, "+{}", new[b]).unwrap();
+            b += 1;
+        }
+    }
+    text
+}
+
+/// A message of init names its step by a number of 16 bits.
+#[test]
+fn a_plan_with_too_many_steps_is_refused() {
+    let config = |count: usize| {
+        let masked: Vec<String> = (0..count).map(|n| format!("/masked/{n}")).collect();
+        json!({ "ociVersion": "1.2.0", "root": { "path": "rootfs" },
+            "process": { "cwd": "/", "args": ["true"], "user": { "uid": 0, "gid": 0 } },
+            "linux": { "namespaces": [{ "type": "mount" }, { "type": "pid" }], "maskedPaths": masked } })
+        .to_string()
+    };
+    let compiled = |count| {
+        let text = config(count);
+        let spec = spec::Spec::parse(text.as_bytes()).unwrap();
+        let kernel = Kernel {
+            version: (6, 18),
+            seccomp: seccomp::Support::default(),
+            fast_paths: FastPaths::all(),
+        };
+        compile(&spec, &Request::new("golden", "/bundle", kernel)).map(|plan| plan.init.len())
+    };
+    let error = compiled(66_000).unwrap_err().to_string();
+    assert!(error.contains("steps in the container or more; 65534 are possible"), "{error}");
+}
+
+#[test]
+fn a_difference_has_only_the_lines_that_differ() {
+    assert_eq!(difference("a\nb\nc\n", "a\nx\nc\nd\n"), "-b\n+x\n+d\n");
+    assert_eq!(difference("", "a\n"), "+a\n");
+    assert_eq!(difference("a\n", "a\n"), "");
 }
 
 #[test]
