@@ -34,6 +34,7 @@ const CASES: &[Case] = &[
     case!(failing_poststop_still_deletes),
     case!(missing_program),
     case!(timeout),
+    case!(timeout_of_a_hook_with_children).unlike_runc(),
     case!(program_output_is_not_the_containers),
     case!(large_state_is_read_by_nobody),
 ];
@@ -437,6 +438,28 @@ fn timeout(bed: &Bed) {
     let c = bed.bundle().push("/hooks/createRuntime", slow).make();
     c.create().fails("hook ran past specified timeout of 1");
     assert!(!c.exists());
+}
+
+/// When the time is over, the children of the hook are killed, too (runc kills the hook only).
+fn timeout_of_a_hook_with_children(bed: &Bed) {
+    // These run on the host, where the pid has a meaning for the test.
+    for kind in ["prestart", "createRuntime"] {
+        let file = bed.dir.join(kind);
+        let script = format!("sleep 1000 & echo $! >{}; wait", file.display());
+        let mut slow = hook(&script);
+        slow["timeout"] = json!(1);
+        let c = bed.bundle().push(&format!("/hooks/{kind}"), slow).make();
+        c.create().fails("hook ran past specified timeout of 1");
+        assert!(!c.exists());
+        let pid = fs::read_to_string(&file).expect("read pid");
+        let stat = format!("/proc/{}/stat", pid.trim());
+        // A zombie is reaped by whoever is the reaper here.
+        let has_ended = || match fs::read_to_string(&stat) {
+            Ok(text) => text.contains(") Z ").then_some(()),
+            Err(_) => Some(()),
+        };
+        dayfly_tests::wait::until("the end of the hook's child", has_ended);
+    }
 }
 
 fn program_output_is_not_the_containers(bed: &Bed) {

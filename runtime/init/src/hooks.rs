@@ -10,7 +10,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{MemfdFlags, SeekFrom, memfd_create, seek};
 use rustix::io::Errno;
-use rustix::process::{Pid, Rlimit, WaitId, WaitIdOptions, WaitIdStatus, setrlimit, waitid};
+use rustix::process::{
+    Pid, Rlimit, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, setpgid,
+    setrlimit, waitid,
+};
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 use sys::recorder::now;
 use sys::stdio::write_all;
@@ -177,6 +180,8 @@ fn run(
         None => false,
     };
     if timed_out {
+        // The group exists as long as its leader is not reaped. It has the hook's children, too.
+        let _ = kill_process_group(child.pid, Signal::KILL);
         let _ = sys::signal::send(child.pidfd.as_fd(), 9);
     }
     let status = wait(&child.pidfd).map_err(Reason::Errno)?;
@@ -232,6 +237,10 @@ pub fn spawn(
 /// standard streams could not be redirected.
 fn become_hook(hook: &Hook<'_>, input: &OwnedFd, output: &OwnedFd, manner: &Manner<'_>) -> Errno {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
+    if hook.timeout.is_some() {
+        // A group of its own, which is killed as a whole when the time is over.
+        let _ = setpgid(None, None);
+    }
     if let Some(directory) = manner.directory {
         let _ = rustix::process::chdir(directory);
     }
