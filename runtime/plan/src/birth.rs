@@ -1,6 +1,6 @@
 //! Decides how init is created, and which fast paths this container can use.
 
-use spec::{Linux, Spec};
+use spec::{Hooks, Linux, Spec};
 use sys::clone::CloneFlags;
 
 use crate::fast_path::FastPaths;
@@ -96,10 +96,18 @@ impl Birth {
 /// reasons: hooks that enter the namespace look for programs and the rootfs at their paths on the host; init creates a
 /// file system from a path of the host; or the root shares mount events with the host.
 fn needs_mount_table(spec: &Spec<'_>, linux: &Linux<'_>) -> bool {
-    let hooks = &spec.hooks;
-    !hooks.prestart.is_empty()
-        || !hooks.create_runtime.is_empty()
-        || !hooks.create_container.is_empty()
+    // The others run later, or outside.
+    let Hooks {
+        prestart,
+        create_runtime,
+        create_container,
+        start_container: _,
+        poststart: _,
+        poststop: _,
+    } = &spec.hooks;
+    !prestart.is_empty()
+        || !create_runtime.is_empty()
+        || !create_container.is_empty()
         || spec.mounts.iter().any(needs_host_table)
         || !matches!(linux.rootfs_propagation.as_deref(), None | Some("private" | "rprivate"))
 }
@@ -114,7 +122,16 @@ fn memory(
     namespaces: &Namespaces,
     fast_paths: FastPaths,
 ) -> Memory {
-    let hooks = !spec.hooks.create_container.is_empty() || !spec.hooks.start_container.is_empty();
+    // The others do not run in the PID namespace of init.
+    let Hooks {
+        create_container,
+        start_container,
+        prestart: _,
+        create_runtime: _,
+        poststart: _,
+        poststop: _,
+    } = &spec.hooks;
+    let hooks = !create_container.is_empty() || !start_container.is_empty();
     let copies = spec
         .mounts
         .iter()

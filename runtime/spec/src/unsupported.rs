@@ -5,20 +5,33 @@
 use crate::config::Spec;
 use crate::invalid::Invalid;
 
-/// A property's name, and a function that returns whether the property is set.
-type Property = (&'static str, fn(&Spec<'_>) -> bool);
-
-const UNSUPPORTED: [Property; 5] = [
-    ("vm", |spec| spec.vm.is_some()),
-    ("solaris", |spec| spec.solaris.is_some()),
-    ("windows", |spec| spec.windows.is_some()),
-    ("zos", |spec| spec.zos.is_some()),
-    ("freebsd", |spec| spec.freebsd.is_some()),
-];
-
 /// Refuses unsupported properties in a configuration.
 pub(crate) fn refuse(spec: &Spec<'_>) -> Result<(), Invalid> {
-    match UNSUPPORTED.iter().find(|(_, is_set)| is_set(spec)) {
+    // A new property of the specification has to be put on one of the two sides.
+    let Spec {
+        oci_version: _,
+        process: _,
+        root: _,
+        hostname: _,
+        domainname: _,
+        mounts: _,
+        hooks: _,
+        annotations: _,
+        linux: _,
+        vm,
+        solaris,
+        windows,
+        zos,
+        freebsd,
+    } = spec;
+    let unsupported = [
+        ("vm", vm),
+        ("solaris", solaris),
+        ("windows", windows),
+        ("zos", zos),
+        ("freebsd", freebsd),
+    ];
+    match unsupported.into_iter().find(|(_, section)| section.is_some()) {
         Some((name, _)) => Err(Invalid::Unsupported(name)),
         None => Ok(()),
     }

@@ -1,5 +1,6 @@
 //! `update`: changes a container's limits.
 
+use alloc::collections::BTreeMap;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
@@ -51,7 +52,13 @@ fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         limit: size_in(values, &MEMORY)?,
         reservation: size_in(values, &MEMORY_RESERVATION)?,
         swap: size_in(values, &MEMORY_SWAP)?,
-        ..Memory::default()
+        // No options; see also above.
+        kernel: None,
+        kernel_tcp: None,
+        swappiness: None,
+        disable_oom_killer: None,
+        use_hierarchy: None,
+        check_before_update: None,
     };
     let cpu = Cpu {
         shares: number_in(values, &CPU_SHARE)?,
@@ -72,7 +79,12 @@ fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         cpu: Some(cpu).filter(|cpu| *cpu != Cpu::default()),
         block_io: weight.map(|weight| BlockIo { weight: Some(weight), ..BlockIo::default() }),
         pids: Some(pids).filter(|pids| pids.limit.is_some()),
-        ..Resources::default()
+        // No options: only with --resources.
+        devices: Vec::new(),
+        hugepage_limits: Vec::new(),
+        network: None,
+        rdma: BTreeMap::new(),
+        unified: BTreeMap::new(),
     })
 }
 
