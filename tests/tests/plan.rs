@@ -1,5 +1,7 @@
 //! Features that runc lacks: plans, and options of engines other than runc's.
 
+pub mod starts;
+
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;

@@ -52,6 +52,11 @@ impl StateRoot {
         })
     }
 
+    /// Opens the state root without making it.
+    pub fn open_for_plan(&self, trace: &'static Trace) -> Result<Store, Failure> {
+        Ok(Store::open_for_plan(&self.path, trace)?)
+    }
+
     /// Returns whether the state root is the default directory of root, although the caller is not root.
     fn is_roots(&self) -> bool {
         !self.is_given && !self.is_sticky && !rustix::process::geteuid().is_root()

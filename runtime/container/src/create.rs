@@ -13,12 +13,11 @@ use crate::bundle::Bundle;
 use crate::console::Terminal;
 use crate::directory::check_id;
 use crate::make::Made;
-use crate::making::Making;
+use crate::making::{Making, Purpose};
 use crate::notify::Relay;
 use crate::options::{CreateOptions, RunOptions};
-use crate::request::request;
 use crate::start_cpus::StartCpus;
-use crate::{Error, Store, Warn, foreground, hooks, pid_file, placement, template};
+use crate::{Error, Store, Warn, foreground, hooks, pid_file, template};
 
 /// A container that waits for `start`.
 #[derive(Debug)]
@@ -104,7 +103,7 @@ fn try_create(
     let trace = store.trace();
     let _permit = admit(trace, options.warn)?;
     let cpus = StartCpus::enter(options.start_cpus, trace, options.warn)?;
-    let mut making = Making::begin(store, options, bundle, spec)?;
+    let mut making = Making::begin(store, options, bundle, spec, Purpose::Start)?;
     making.find_template()?;
     let console = making.console(true, connected)?;
     let request = making.ask(&cpus, console.source(), true)?;
@@ -140,7 +139,7 @@ fn try_run(
     let cpus = StartCpus::enter(create.start_cpus, trace, create.warn)?;
     let bundle = Bundle::load(create, trace)?;
     let spec = bundle.parse(trace, create.warn)?;
-    let mut making = Making::begin(store, create, &bundle, spec)?;
+    let mut making = Making::begin(store, create, &bundle, spec, Purpose::Start)?;
     making.find_template()?;
     let mut console = making.console(options.detach, connected)?;
     let ours = console.take_receiver();
@@ -207,18 +206,28 @@ fn try_run(
     status
 }
 
-/// Compiles a bundle's configuration without running it: `dayfly plan`.
+/// Compiles the plan that [`create`] would execute, or [`run`] if the program does not wait for `start`: `dayfly plan`.
+/// The configuration goes the same way as in these functions, but nothing is changed on the host.
 ///
 /// # Errors
 /// As [`create`].
-pub fn compile(options: &CreateOptions<'_>) -> Result<Plan, Error> {
+pub fn compile(
+    store: &Store,
+    options: &CreateOptions<'_>,
+    wait_for_start: bool,
+) -> Result<Plan, Error> {
     let bundle = Bundle::read(options)?;
-    let mut spec = bundle.spec(options.warn)?;
-    placement::pin(&mut spec, options)?;
-    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
-    let console = terminal.then_some(plan::Console::Foreground);
-    let mut request = request(options, &bundle, &spec, true, console, None)?;
-    // A start by root would use a blank mount namespace.
-    request.blank = !request.caller.is_confined();
-    Ok(plan::compile(&spec, &request)?)
+    attempt(options, |options, _| {
+        let spec = bundle.spec(options.warn)?;
+        let cpus = StartCpus::enter(options.start_cpus, store.trace(), options.warn)?;
+        let mut making = Making::begin(store, options, &bundle, spec, Purpose::Plan)?;
+        making.find_template()?;
+        let terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
+        let console = match options.console_socket.filter(|_| terminal) {
+            Some(socket) => Some(plan::Console::Socket(socket)),
+            None => terminal.then_some(plan::Console::Foreground),
+        };
+        let request = making.ask(&cpus, console, wait_for_start)?;
+        making.plan(request)
+    })
 }

@@ -45,6 +45,11 @@ impl HostCache {
         Self { cache, fast_paths }
     }
 
+    /// Returns a cache that is not there, and is not made.
+    pub const fn unused() -> Self {
+        Self { cache: None, fast_paths: FastPaths::empty() }
+    }
+
     fn having(&self, fast_path: FastPaths) -> Option<&Cache> {
         self.cache.as_ref().filter(|_| self.fast_paths.contains(fast_path))
     }

@@ -20,6 +20,7 @@ use sys::Context;
 
 use crate::directory::{self, TryClone};
 use crate::layered::record::LayeredRecord;
+use crate::making::Purpose;
 use crate::options::{CreateOptions, LayeredOptions, UserNamespace};
 use crate::store::Claim;
 use crate::{Error, Store, time};
@@ -108,7 +109,7 @@ pub(crate) fn prepare(
     bundle: &str,
     options: &LayeredOptions<'_>,
     spec: &mut Spec<'_>,
-    version: (u32, u32),
+    (version, purpose): ((u32, u32), Purpose),
 ) -> Result<Prepared, Error> {
     let id = create.id;
     let text = sys::fs::read_text(options.layers.as_str()).context("read", &options.layers)?;
@@ -175,11 +176,15 @@ pub(crate) fn prepare(
         place: place(bundle, spec, create.no_pivot),
         root: store.root_fd().try_clone_fd()?,
         id: id.to_string(),
-        claimed: RefCell::new(Some(store.claim(id)?)),
-        kept: Cell::new(false),
+        claimed: RefCell::new(match purpose {
+            Purpose::Start => Some(store.claim(id)?),
+            Purpose::Plan => None,
+        }),
+        // A plan has taken nothing that could be released.
+        kept: Cell::new(purpose == Purpose::Plan),
         counts: Cell::default(),
     };
-    take_ids(options, spec, &mut prepared)?;
+    take_ids(options, spec, &mut prepared, purpose)?;
     Ok(prepared)
 }
 
@@ -187,6 +192,7 @@ fn take_ids(
     options: &LayeredOptions<'_>,
     spec: &mut Spec<'_>,
     prepared: &mut Prepared,
+    purpose: Purpose,
 ) -> Result<(), Error> {
     let first = match options.user_namespace {
         UserNamespace::Configured => {
@@ -198,6 +204,9 @@ fn take_ids(
             linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::User);
             return Ok(());
         }
+        UserNamespace::Range(first) if purpose == Purpose::Plan => first,
+        // Which range is free is known once it is taken.
+        UserNamespace::Auto if purpose == Purpose::Plan => Grants::read(&options.ids)?.shared()?,
         UserNamespace::Shared => Grants::read(&options.ids)?.shared()?,
         UserNamespace::Auto | UserNamespace::Range(_) => {
             let grants = Grants::read(&options.ids)?;

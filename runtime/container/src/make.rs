@@ -33,7 +33,6 @@ use crate::notify;
 use crate::options::CLAIMED;
 use crate::output::Redirected;
 use crate::record::{self, Header, Record};
-use crate::snapshot::Snapshot;
 use crate::store::Claim;
 use crate::template::{self, Fork, Refusal, Requests, Template};
 use crate::{Container, Error, TemplateUse, Trace, hooks, pid_file, time};
@@ -86,9 +85,7 @@ impl Making<'_> {
     pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
-        let layered = self.prepared.as_ref().map(Prepared::root);
-        let rootfs = layered.or_else(|| self.snapshot.as_ref().map(Snapshot::root));
-        let mut request = Request { rootfs, ..request };
+        let mut request = self.with_root(request);
         let network = self.begin_network(&mut request)?;
         let requests = match self.options.template {
             Some(TemplateUse::Become { .. }) => Some(Requests::open(&mut request)?),
@@ -97,17 +94,13 @@ impl Making<'_> {
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
         let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
         let (blank, missing) = self.look_up(&cache, &mut request)?;
-        if let (Some(template), Some(filter)) = (&self.template, &request.filter)
-            && filter.has_listener()
-        {
-            let reason = "cannot fork a program whose seccomp filter has a listener".into();
-            return Err(Error::NotForked { template: template.name.clone(), reason });
-        }
         // The plan is leaked: an init that shares our memory reads the plan until its execve(2).
-        let plan: &'static Plan =
-            Box::leak(Box::new(trace.work(Phase::Configuration, "compile plan", "", || {
-                Ok::<_, Error>(plan::compile(&self.spec, &request)?)
-            })?));
+        let plan: &'static Plan = Box::leak(Box::new(trace.work(
+            Phase::Configuration,
+            "compile plan",
+            "",
+            || self.compile_plan(&request),
+        )?));
         options.warn.all(&plan.warnings);
         let since = trace.clock();
         let devices = cache.devices(plan);
@@ -155,14 +148,14 @@ impl Making<'_> {
         if let (Some(missing), Some(program)) = (missing, &request.filter) {
             missing.keep(program);
         }
-        let plan = plan::compile(&self.spec, request)?;
+        let plan = self.compile_plan(request)?;
         self.options.warn.all(&plan.warnings);
         Ok(Box::leak(Box::new(plan)))
     }
 
     /// Completes the request with the seccomp program; returns the blank mount namespace, if any, and the
     /// program's place in the cache if the cache does not contain it.
-    fn look_up<'a>(
+    pub(crate) fn look_up<'a>(
         &'a self,
         cache: &'a HostCache,
         request: &mut Request<'_>,

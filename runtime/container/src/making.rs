@@ -3,13 +3,14 @@
 use alloc::string::ToString;
 use core::cell::RefCell;
 
-use plan::{Beginning, Kernel, Request};
+use plan::{Beginning, FastPaths, Kernel, Plan, Request};
 use rustix::fd::OwnedFd;
 use spec::{Spec, Str};
 use trace::Phase;
 
 use crate::bundle::Bundle;
 use crate::console::{Console, Receiver};
+use crate::host_cache::HostCache;
 use crate::layered::{self, Prepared};
 use crate::notify::Manager;
 use crate::options::CreateOptions;
@@ -19,9 +20,20 @@ use crate::start_cpus::StartCpus;
 use crate::template::{self, NamedBy, Refusal, Template};
 use crate::{Error, Store, TemplateUse, Trace};
 
-/// The data of a creation, which takes place in four stages: `begin`, `console`, `ask`, and `make`
-/// (make.rs).
+/// What a [`Making`] is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A container is made.
+    Start,
+    /// Its plan is printed. Nothing is changed on the host and nothing is taken: neither id, nor range of ids, nor a
+    /// cgroup of a pool.
+    Plan,
+}
+
+/// The data of a creation, which takes place in four stages: `begin`, `find_template`, `ask`, and `make` (make.rs) or
+/// `plan`. Both of the last compile the plan by [`Making::compile_plan`], from the same request.
 pub(crate) struct Making<'a> {
+    pub purpose: Purpose,
     pub store: &'a Store,
     pub trace: &'static Trace,
     pub options: &'a CreateOptions<'a>,
@@ -48,14 +60,20 @@ impl<'a> Making<'a> {
         options: &'a CreateOptions<'a>,
         bundle: &'a Bundle,
         mut spec: Spec<'a>,
+        purpose: Purpose,
     ) -> Result<Self, Error> {
         let trace = store.trace();
-        let prepared = prepare_layers(store, options, bundle, &mut spec)?;
+        let prepared = prepare_layers(store, options, bundle, &mut spec, purpose)?;
         let snapshot = prepare_snapshot(store, options, bundle, &mut spec)?;
+        if let (Purpose::Plan, Some(snapshot)) = (purpose, &snapshot) {
+            // The plan has made nothing on the host that could be released.
+            snapshot.keep();
+        }
         let manager = Manager::of(options.env);
         let pooled = None;
         let (template, refusal) = (None, RefCell::default());
         Ok(Self {
+            purpose,
             store,
             trace,
             options,
@@ -135,7 +153,7 @@ impl<'a> Making<'a> {
         wait_for_start: bool,
     ) -> Result<Request<'a>, Error> {
         let Self { store, trace, options, bundle, .. } = *self;
-        self.pooled = place(&mut self.spec, options, trace)?;
+        self.pooled = place(&mut self.spec, options, trace, self.purpose)?;
         trace.point("find", "cgroup")?;
         let pooled = self.pooled.as_ref();
         let mut request = request(options, bundle, &self.spec, wait_for_start, console, pooled)?;
@@ -147,6 +165,35 @@ impl<'a> Making<'a> {
             manager.add(&mut self.spec, &mut request, store.path())?;
         }
         Ok(request)
+    }
+
+    /// Compiles the plan from which the container would be made. Of what a start finds on the host, the plan assumes
+    /// that there is a blank mount namespace, and an idle CPU to make the network namespace.
+    pub fn plan(&self, request: Request<'_>) -> Result<Plan, Error> {
+        let mut request = self.with_root(request);
+        let (fast_paths, caller) = (request.kernel.fast_paths, &request.caller);
+        let blank = fast_paths.contains(FastPaths::BLANK_NAMESPACE) && !caller.is_confined();
+        self.look_up(&HostCache::unused(), &mut request)?;
+        request.blank = blank;
+        self.compile_plan(&request)
+    }
+
+    /// Returns the request with the root filesystem that was prepared, if there is one.
+    pub fn with_root<'r>(&'r self, request: Request<'r>) -> Request<'r> {
+        let layered = self.prepared.as_ref().map(Prepared::root);
+        let rootfs = layered.or_else(|| self.snapshot.as_ref().map(Snapshot::root));
+        Request { rootfs, ..request }
+    }
+
+    /// Compiles the plan. The only function that does, so that `dayfly plan` prints what a start executes.
+    pub fn compile_plan(&self, request: &Request<'_>) -> Result<Plan, Error> {
+        if let (Some(template), Some(filter)) = (&self.template, &request.filter)
+            && filter.has_listener()
+        {
+            let reason = "cannot fork a program whose seccomp filter has a listener".into();
+            return Err(Error::NotForked { template: template.name.clone(), reason });
+        }
+        Ok(plan::compile(&self.spec, request)?)
     }
 }
 
@@ -177,6 +224,7 @@ fn prepare_layers<'a>(
     options: &CreateOptions<'a>,
     bundle: &Bundle,
     spec: &mut Spec<'a>,
+    purpose: Purpose,
 ) -> Result<Option<Prepared>, Error> {
     let Some(layered) = options.layered else { return Ok(None) };
     if layered.stats && !store.trace().is_on() {
@@ -189,7 +237,7 @@ fn prepare_layers<'a>(
         .trace()
         .work(Phase::Configuration, "prepare layers", &layered.layers, || {
             let version = Kernel::probe().version;
-            layered::prepare(store, options, &bundle.path, layered, spec, version)
+            layered::prepare(store, options, &bundle.path, layered, spec, (version, purpose))
         })
         .map(Some)
 }

@@ -14,6 +14,7 @@ use spec::{NamespaceKind, Spec};
 use systemd::{Instance, Unit};
 
 use crate::bundle::Bundle;
+use crate::making::Purpose;
 use crate::options::{CgroupDriver, CreateOptions};
 use crate::{Error, Trace, placement};
 
@@ -22,10 +23,14 @@ pub(crate) fn place(
     spec: &mut Spec<'_>,
     options: &CreateOptions<'_>,
     trace: &Trace,
+    purpose: Purpose,
 ) -> Result<Option<Taken>, Error> {
     trace.point("place", options.id)?;
     placement::pin(spec, options)?;
-    placement::pool(spec, options)
+    match purpose {
+        Purpose::Start => placement::pool(spec, options),
+        Purpose::Plan => Ok(None),
+    }
 }
 
 pub(crate) fn request<'a>(

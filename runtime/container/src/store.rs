@@ -65,6 +65,21 @@ impl Store {
         Ok(Self { root, path: path.to_string(), trace })
     }
 
+    /// Opens the state root for a command that changes nothing. If there is no state root, it has no containers.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened.
+    pub fn open_for_plan(path: &str, trace: &'static Trace) -> Result<Self, Error> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let root = match openat(CWD, path, flags, Mode::empty()) {
+            // No name is found in what is no directory.
+            Err(Errno::NOENT) => openat(CWD, "/dev/null", flags, Mode::empty()),
+            result => result,
+        };
+        let root = Rc::new(root.context("open", path)?);
+        Ok(Self { root, path: path.to_string(), trace })
+    }
+
     pub(crate) fn trace(&self) -> &'static Trace {
         self.trace
     }

@@ -2,46 +2,38 @@
 
 use container::{CreateOptions, Warn};
 
-use super::{is_json, print};
-use crate::commands::create::cgroup_driver;
-use crate::definition::options::{PLAN_CHECK, PLAN_FORMAT};
+use super::layers::{Mounts, Places};
+use super::{create, is_json, print};
+use crate::definition::options::{LAYERS, PLAN_CHECK, PLAN_FORMAT, PLAN_OF_RUN};
 use crate::failure::Failure;
-use crate::format;
 use crate::invocation::Invocation;
+use crate::{format, state_root};
 
 /// The id of the container whose start is planned; this container is never created.
 const ID: &str = "plan";
 
 /// Returns the exit status: 1 if a rule is broken.
 pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
+    let values = invocation.values;
+    if values.is_set(&LAYERS) {
+        container::enter_user_namespace(invocation.args, invocation.trace)?;
+    }
+    let places = Places::of(invocation)?;
+    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
+    let mounts = Mounts::read(invocation)?;
     let options = CreateOptions {
-        id: ID,
         bundle: invocation.arguments.first().copied().unwrap_or_default(),
-        config: None,
-        pid_file: None,
-        console_socket: None,
-        console: None,
-        claim_socket: None,
-        pidfd_socket: None,
-        no_pivot: false,
-        no_new_keyring: false,
-        preserve_fds: 0,
-        cgroup_driver: cgroup_driver(invocation.globals)?,
-        rootless: None,
-        env: invocation.args,
-        start_cpus: None,
-        fast_paths: invocation.fast_paths()?,
-        pin: None,
-        pool: None,
-        layered: None,
-        rootfs: &[],
-        rootfs_mode: None,
-        template: None,
+        layered: layered.as_ref(),
+        rootfs: &mounts.list()?,
+        rootfs_mode: mounts.mode(),
         warn: Warn::default(),
+        ..create::options(invocation, ID)?
     };
-    let plan = container::compile(&options)?;
-    let json = is_json(invocation.values.text(&PLAN_FORMAT), "text")?;
-    if invocation.values.flag(&PLAN_CHECK) {
+    let store = state_root::of(invocation.globals, invocation.args)?;
+    let store = store.open_for_plan(invocation.trace)?;
+    let plan = container::compile(&store, &options, !values.flag(&PLAN_OF_RUN))?;
+    let json = is_json(values.text(&PLAN_FORMAT), "text")?;
+    if values.flag(&PLAN_CHECK) {
         let rules = format::rules::Verdicts::of(&plan);
         print(&if json { rules.json()? } else { rules.text() })?;
         return Ok(i32::from(rules.has_broken()));

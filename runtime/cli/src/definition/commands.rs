@@ -18,6 +18,13 @@ const OF_CREATE: &[&[&Opt]] = &[
     &[&TRACE],
 ];
 
+/// The options of `plan`, in the order in which the help lists them.
+const OF_PLAN: &[&[&Opt]] = &[
+    &[&PLAN_FORMAT, &PLAN_CHECK, &PLAN_OF_RUN, &CONFIG, &CONSOLE_SOCKET],
+    &[&NO_PIVOT, &NO_NEW_KEYRING, &PRESERVE_FDS, &PIN, &START_CPUS, &TEMPLATE],
+    OF_LAYERS,
+];
+
 /// Every command.
 pub static COMMANDS: &[Command] = &[
     Command {
@@ -238,13 +245,14 @@ template for editing. An existing file is not overwritten.",
         description: "\
 Prints the steps that would create the bundle's container: the steps of the
 parent, a process on the host, and the steps of init, the container's first
-process. No step is executed.
+process. No step is executed, and nothing is changed on the host. With options
+of create and run, these are the steps of a start with those options.
 
 With --check, prints the rules on the order of steps that security and
 correctness require, whether the plan follows each rule, and the reason for the
 rule. A violated rule is a bug in dayfly: it is printed with its steps, and the
 exit status is 1.",
-        options: &[&PLAN_FORMAT, &PLAN_CHECK],
+        options: &joined::<{ count(OF_PLAN) }>(OF_PLAN),
         arguments: &[Argument::new("BUNDLE").optional()],
         examples: &[
             Example { line: "plan /srv/web", does: "show how /srv/web would start" },

@@ -249,6 +249,8 @@ pub static PLAN_CHECK: Opt = Opt::flag(
     "check",
     "print the rules on the order of steps instead, and whether the plan follows them",
 );
+/// Plans the start by `run` instead of `create`.
+pub static PLAN_OF_RUN: Opt = Opt::flag("run", "plan a start by run; by default, by create");
 /// Prints a table without truncation.
 pub static NO_TRUNC: Opt =
     Opt::flag("no-trunc", "print all columns in full, regardless of the terminal's width");

@@ -35,7 +35,7 @@ use crate::console::{Console, Terminal};
 use crate::directory::check_id;
 use crate::layered::Prepared;
 use crate::make::Claimed;
-use crate::making::Making;
+use crate::making::{Making, Purpose};
 use crate::options::CreateOptions;
 use crate::record::{self, Draft, Header, Record};
 use crate::start_cpus::StartCpus;
@@ -79,7 +79,8 @@ pub fn restore_from<'a>(
     let layered = options.create.layered;
     let layered = layered.map(|layered| id_maps::with_saved_range(layered, ids.as_ref()));
     let create = &CreateOptions { layered: layered.as_ref(), ..options.create.clone() };
-    let mut making = Making { manager: None, ..Making::begin(store, create, bundle, spec)? };
+    let mut making =
+        Making { manager: None, ..Making::begin(store, create, bundle, spec, Purpose::Start)? };
     refused::check(&making.spec, ids.is_some(), "restore")?;
     if ids.is_some() && !images.parents()?.is_empty() {
         let what = "a container in a user namespace, from images that have a parent";
