@@ -219,7 +219,8 @@ fn draft(
 ) -> Result<(Header, Vec<u8>), sys::Error> {
     let mut bytes = postcard::to_extend(record, [0; HEADER].to_vec())
         .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
-    let body = (bytes.len() - HEADER) as u32;
+    let body = u32::try_from(bytes.len() - HEADER)
+        .map_err(|_| sys::Error::new("encode", "container record", Errno::TOOBIG))?;
     if let Some(filter) = filter {
         bytes.extend_from_slice(&filter.to_bytes());
     }

@@ -164,7 +164,8 @@ impl<'a> Fork<'a> {
         fds.extend(filter.iter().chain(directory).map(AsFd::as_fd));
         let count = fds.len();
         fds.extend(unified.iter().chain(legacy).map(AsFd::as_fd));
-        let message = [b'F', PROTOCOL, flags, (fds.len() - count) as u8];
+        let places = u8::try_from(fds.len() - count).map_err(|_| Errno::TOOBIG);
+        let message = [b'F', PROTOCOL, flags, places.context("send", "request")?];
         sys::fdpass::send_all(&self.template.connection, &message, &fds).context("send", "request")
     }
 
