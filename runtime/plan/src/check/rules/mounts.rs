@@ -15,7 +15,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "cut-off-before-mounts",
         what: "mount propagation is disabled, or the blank namespace joined, before the root is attached",
-        why: "otherwise every mount would propagate to the host",
+        why: "every mount would propagate to the host",
         laws: &[Law::Needs(
             init!(InitStep::AttachRoot { .. }),
             init!(InitStep::DetachPropagation | InitStep::JoinNamespace { slot: Slot::BLANK, .. }),
@@ -42,7 +42,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "one-way-into-root",
         what: "init gets its root only once, after it has joined all namespaces",
-        why: "otherwise it runs in the host's root; setns(2) to a mount namespace sets the root",
+        why: "otherwise it runs in the host's root; setns(2) sets the root",
         laws: &[Law::Once(gets_root), Law::Before(joins, enters_root)],
     },
     Rule {
@@ -82,13 +82,13 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "read-only-last",
         what: "a tree becomes read-only after everything in it has been created",
-        why: "otherwise mount points, nodes and links could not be created (EROFS)",
+        why: "nothing could be created in it (EROFS)",
         laws: &[Law::Own(read_only_last)],
     },
     Rule {
         name: "frozen-is-own",
-        what: "only a tmpfs of init is frozen, by its descriptor",
-        why: "its path may lead to one of the host by then",
+        what: "frozen tmpfs are init's own",
+        why: "its path may lead to the host",
         laws: &[Law::Own(frozen_is_own)],
     },
     Rule {
