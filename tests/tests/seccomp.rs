@@ -21,6 +21,7 @@ const CASES: &[Case] = &[
     case!(unknown_action),
     case!(mode_is_filter),
     case!(with_no_new_privileges_off),
+    case!(without_capabilities),
     case!(engines_profile),
     case!(engines_profile_for_another_user),
     case!(default_errno),
@@ -265,6 +266,20 @@ fn with_no_new_privileges_off(bed: &Bed) {
             .make();
         assert_eq!(c.run().ok().stdout, format!("NoNewPrivs:\t{}\nSeccomp:\t2\n", i32::from(flag)));
     }
+}
+
+/// Of the sets that the change of user leaves, only the permitted one would do, and only for the filter.
+fn without_capabilities(bed: &Bed) {
+    let filter = deny(json!([{ "names": ["acct"], "action": "SCMP_ACT_ERRNO" }]));
+    let mut bundle = bed
+        .bundle()
+        .set("/linux/seccomp", filter)
+        .set("/process/noNewPrivileges", json!(false))
+        .set("/process/user", json!({ "uid": 1000, "gid": 1000 }));
+    bundle.config["process"].as_object_mut().expect("process").remove("capabilities");
+    let c = bundle.sh("grep -E '^(Seccomp|CapPrm|CapEff):' /proc/self/status").make();
+    let none = "0".repeat(16);
+    assert_eq!(c.run().ok().stdout, format!("CapPrm:\t{none}\nCapEff:\t{none}\nSeccomp:\t2\n"));
 }
 
 fn engines_profile(bed: &Bed) {

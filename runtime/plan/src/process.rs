@@ -100,6 +100,13 @@ pub fn compile_identity(
             sets.permitted |= CAP_SYS_ADMIN;
         }
         builder.init(InitStep::SetCapabilities(sets));
+    } else if keep_admin && user.uid != 0 {
+        // The change of the uid has emptied the effective set.
+        builder.init(InitStep::SetCapabilities(Capabilities {
+            effective: CAP_SYS_ADMIN,
+            permitted: CAP_SYS_ADMIN,
+            ..Capabilities::default()
+        }));
     }
     if process.no_new_privileges {
         builder.init(InitStep::NoNewPrivileges);
@@ -125,10 +132,16 @@ pub fn compile_filter(builder: &mut Builder, process: &Process<'_>, filter: &sec
 /// Returns the capabilities to set after the filter is loaded. There are none unless CAP_SYS_ADMIN was kept for loading
 /// the filter.
 pub fn confined(process: &Process<'_>) -> Confined {
-    let last = process.capabilities.as_ref().filter(|_| !process.no_new_privileges);
+    if process.no_new_privileges {
+        return Confined { capabilities: None };
+    }
     // The ambient set has been raised already, and is not raised again, because the filter may
     // forbid prctl(2).
-    Confined { capabilities: last.map(|last| Capabilities { ambient: 0, ..sets(last).1 }) }
+    let last = process.capabilities.as_ref();
+    let last = last.map(|last| Capabilities { ambient: 0, ..sets(last).1 });
+    // Without configured sets, only root keeps any.
+    let none = (process.user.uid != 0).then(Capabilities::default);
+    Confined { capabilities: last.or(none) }
 }
 
 /// Returns the configured size of the process's terminal.

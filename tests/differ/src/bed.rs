@@ -236,10 +236,12 @@ impl Bed {
     /// Returns what the host is: its mounts, and the files of its tree.
     #[must_use]
     pub fn look(&self) -> Vec<String> {
-        let mut lines: Vec<String> = mountinfo::facts(&self.mounts(), &[], &[])
+        let mut mounts = self.mounts();
+        // Runtimes' caches.
+        mounts.retain(|mount| !mount.place.starts_with("/run/"));
+        let mut lines: Vec<String> = mountinfo::facts(&mounts, &[], &[])
             .into_iter()
-            .filter(|(key, _)| !key.starts_with("mount /run/"))
-            .map(|(key, value)| format!("{key}={value}"))
+            .map(|(key, value)| format!("{}={value}", key.replace(" | ", " ")))
             .collect();
         list(&self.top.join("host"), &mut lines);
         lines

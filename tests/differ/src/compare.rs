@@ -72,13 +72,20 @@ pub fn differences(peer: &Outcome, own: &Outcome) -> Vec<Difference> {
         }
         // Texts without a known error are not compared.
         if key.ends_with("| error")
-            && [theirs, ours].into_iter().flatten().any(|text| text == "other")
+            && [theirs, ours].into_iter().any(|text| text.is_none_or(|text| text == "other"))
         {
             continue;
         }
         let value = |value: Option<&String>| value.map_or("-".to_owned(), Clone::clone);
-        // What only the peer leaves is the peer's fault.
-        if ours.is_none() && (key.starts_with("left ") || key.starts_with("hung")) {
+        // What only the peer leaves is the peer's fault, or a mount point of a container that dayfly refuses.
+        let is_left = key.starts_with("left ")
+            || key.starts_with("hung")
+            || (!has_both && key.starts_with("host "));
+        if ours.is_none() && is_left {
+            continue;
+        }
+        // They stopped at different mounts; which fault of several is met first is not specified.
+        if key.ends_with("| error") && mount_of(&peer.text) != mount_of(&own.text) {
             continue;
         }
         let is_end = ["exit", "run", "delete"].iter().any(|name| key.starts_with(name));
@@ -90,6 +97,12 @@ pub fn differences(peer: &Outcome, own: &Outcome) -> Vec<Difference> {
         all.push(Difference { key: key.clone(), peer: value(theirs), own: value(ours), why });
     }
     all
+}
+
+/// Returns the destination of the mount that failed.
+fn mount_of(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once("to rootfs at ")?;
+    rest.trim_start_matches(['\\', '"']).split(['\\', '"']).next()
 }
 
 /// Returns the last line of an error, without its time.

@@ -67,7 +67,7 @@ pub fn case(seed: u64, view: View) -> Value {
         config["root"]["path"] = random.pick(&["@B/rootfs", "./rootfs", "rootfs/../rootfs"]).into();
     }
     config["process"] = process::draw(random);
-    config["mounts"] = mounts::draw(random).into();
+    config["mounts"] = mounts::draw(random, has("mount")).into();
     if (has("uts") && random.chance(50)) || random.odd(3) {
         config["hostname"] = random.pick(&["drawn", "a.b.c", "x-1"]).into();
     }
@@ -75,6 +75,13 @@ pub fn case(seed: u64, view: View) -> Value {
         config["domainname"] = random.pick(&["drawn.example", "d"]).into();
     }
     kernel::draw(random, &mut linux, view, &namespaces);
+    if !has("mount")
+        && let Some(linux) = linux.as_object_mut()
+    {
+        // runc refuses both.
+        linux.remove("maskedPaths");
+        linux.remove("readonlyPaths");
+    }
     linux["namespaces"] = namespaces.into();
     config["linux"] = linux;
     let hooks = hooks(random);

@@ -96,6 +96,7 @@ pub fn run(
     let hooks = bed.top.join("hooks");
     let _ = fs::remove_file(&hooks);
     let (host, image) = (bed.look(), bed.image());
+    let path = case["config"]["linux"]["cgroupsPath"].as_str().unwrap_or_default().to_owned();
     let mut run = Run {
         bed,
         channel,
@@ -103,6 +104,7 @@ pub fn run(
         outcome: Outcome::default(),
         texts: Vec::new(),
         masks: masks(case),
+        path,
     };
     if case["detach"] == true { run.detached(case) } else { run.foreground(case) }?;
     run.sweep();
@@ -141,6 +143,8 @@ struct Run<'a> {
     outcome: Outcome,
     texts: Vec<String>,
     masks: Vec<String>,
+    /// `cgroupsPath`
+    path: String,
 }
 
 /// Returns the paths that a case hides.
@@ -369,18 +373,18 @@ impl Run<'_> {
         }
         self.sweep_processes();
         for hierarchy in self.bed.view.hierarchies() {
-            for parent in [hierarchy.clone(), hierarchy.join("differ-relative")] {
-                let dir = parent.join(&self.bed.id);
-                if !dir.exists() {
-                    continue;
-                }
-                // The parents of a deeper path stay with every runtime.
-                if !dir.join("sub").exists() && !dir.join("x").exists() {
-                    self.tell(&format!("left a cgroup {}", dir.display()), true);
-                }
-                remove_cgroup(&dir);
+            let dir = hierarchy.join(&self.bed.id);
+            if !dir.exists() {
+                continue;
             }
-            let _ = fs::remove_dir(hierarchy.join("differ-relative"));
+            // The parents of a deeper path stay with every runtime.
+            let is_parent = ["sub", "relative", "x"].iter().any(|name| self.path.contains(name));
+            if !is_parent
+                || ["sub/deep", "relative", "x"].iter().any(|name| dir.join(name).exists())
+            {
+                self.tell(&format!("left a cgroup {}", dir.display()), true);
+            }
+            remove_cgroup(&dir);
         }
     }
 

@@ -77,7 +77,11 @@ pub fn facts(mounts: &[Mount], host: &[Mount], masks: &[String]) -> Vec<(String,
             }
         };
         tell("options", mount.options.clone());
-        tell("root", mount.root.clone());
+        // The root of a pinned namespace is its kind and inode.
+        tell(
+            "root",
+            mount.root.split_once(":[").map_or(mount.root.as_str(), |(kind, _)| kind).to_owned(),
+        );
         tell("source", mount.source.clone());
         tell("superblock", mount.superblock.clone());
         if !is_mask {

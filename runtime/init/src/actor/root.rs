@@ -23,8 +23,10 @@ use crate::step::{ALLOWED_IN_PROC, Target};
 const LONGEST: usize = 4096;
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
-/// The mode of created mount points and their parents.
+/// The mode of created directories.
 pub(crate) const MADE: Mode = Mode::from_raw_mode(0o755);
+/// The mode of created files, on which other files are mounted.
+const MADE_FILE: Mode = Mode::from_raw_mode(0o644);
 
 /// A directory that paths cannot leave.
 pub(crate) struct Root<'a>(BorrowedFd<'a>);
@@ -265,12 +267,12 @@ impl<'a> Root<'a> {
         if is_off(Defence::ResolveInRoot) {
             flags = OFlags::CREATE | OFlags::CLOEXEC;
         }
-        match openat(&parent, name, flags, MADE) {
+        match openat(&parent, name, flags, MADE_FILE) {
             Ok(_) => {}
             // The name is a dangling link.
-            Err(Errno::EXIST) => return inside::make_file(self.0, path, MADE).op("openat"),
+            Err(Errno::EXIST) => return inside::make_file(self.0, path, MADE_FILE).op("openat"),
             Err(Errno::NOENT) if is_off(Defence::ResolveInRoot) => {
-                return inside::make_file(self.0, path, MADE).op("openat");
+                return inside::make_file(self.0, path, MADE_FILE).op("openat");
             }
             Err(errno) => return Err(Failure::new("openat", errno)),
         }

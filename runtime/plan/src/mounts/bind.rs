@@ -151,7 +151,8 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
 
 /// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
 /// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares mount events
-/// with later copies of itself. It shares none with the host, unless the root is shared as well.
+/// with later copies of itself. It shares none with the host, unless the root is shared as well. If the root is
+/// `rprivate`, the tree is private from the beginning.
 pub(super) fn propagation_of_bind(
     root: Option<RootPropagation>,
     options: &MountOptions<'_>,
@@ -161,7 +162,10 @@ pub(super) fn propagation_of_bind(
     let first = options.propagation.first();
     let mut changes = Vec::with_capacity(1 + options.propagation.len());
     if !(shares && first.is_some_and(|first| first.kind == propagation::SHARED)) {
-        changes.push(Propagation { kind: propagation::SLAVE, recursive });
+        let is_private =
+            root.is_some_and(|root| root.kind == propagation::PRIVATE && root.recursive);
+        let kind = if is_private { propagation::PRIVATE } else { propagation::SLAVE };
+        changes.push(Propagation { kind, recursive });
     }
     for change in &options.propagation {
         let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };

@@ -102,7 +102,7 @@ pub(super) fn draw(random: &mut Random, linux: &mut Value, view: View, namespace
     if random.chance(75) {
         linux["cgroupsPath"] = "@C".into();
     } else if random.chance(30) {
-        linux["cgroupsPath"] = random.pick(&["@C/sub/deep", "differ-relative/@I", "@C//x"]).into();
+        linux["cgroupsPath"] = random.pick(&["@C/sub/deep", "@I/relative", "@C//x"]).into();
     }
     if random.chance(70) {
         linux["resources"] = resources(random, view);

@@ -102,8 +102,8 @@ const UNKNOWN: &[&str] = &[
     "idmap=uids=0-100000-10;gids=0-100000-10",
 ];
 
-/// Returns the list of mounts.
-pub(super) fn draw(random: &mut Random) -> Vec<Value> {
+/// Returns the list of mounts. Without a mount namespace, runtimes have other ways.
+pub(super) fn draw(random: &mut Random, has_namespace: bool) -> Vec<Value> {
     let mut mounts = usual(random);
     let count = random.pick(&[0, 0, 1, 1, 2, 2, 3, 4, 6]);
     for _ in 0..count {
@@ -117,6 +117,17 @@ pub(super) fn draw(random: &mut Random) -> Vec<Value> {
     if random.chance(3) && !mounts.is_empty() {
         let again = mounts[random.below(mounts.len())].clone();
         mounts.push(again);
+    }
+    if random.chance(if has_namespace { 3 } else { 40 }) {
+        // Two mounts at one place, one of them a tmpfs that becomes read-only.
+        let place = random.pick(PLACES);
+        mounts.push(
+            json!({ "destination": place, "type": "tmpfs", "source": "tmpfs", "options": ["ro"] }),
+        );
+        let source = random.pick(&["@H/tmpfs", "@H/dir", "@H/tree"]);
+        mounts.push(
+            json!({ "destination": place, "type": "bind", "source": source, "options": ["rbind"] }),
+        );
     }
     mounts
 }

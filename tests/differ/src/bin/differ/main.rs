@@ -2,11 +2,13 @@
 //!
 //! ```text
 //! differ [--seeds FROM..TO] [--jobs N] [--results DIR] [--known FILE] [--shrink N] [--again] [--show] [--pairs]
+//! differ --check-oracle [--faults FILE]
 //! ```
 //!
 //! The variables `DAYFLY`, `DAYFLY_RUNC` and `DAYFLY_CRUN` name the runtimes. Exits with status 1 if a difference is not
 //! explained by the table of known ones.
 
+mod faults;
 mod options;
 mod pairs;
 mod pool;
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
         pairs::print(options.seeds.clone(), View::current());
         return ExitCode::SUCCESS;
     }
-    match differ(&options) {
+    let done = if options.check { faults::check(&options) } else { differ(&options) };
+    match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

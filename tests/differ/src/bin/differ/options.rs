@@ -28,6 +28,10 @@ pub struct Options {
     pub show: bool,
     /// Print how many pairs of drawn words the seeds have, and run nothing.
     pub pairs: bool,
+    /// Run the cases of known faults instead of seeds, with a dayfly that has all of them.
+    pub check: bool,
+    /// Cases of faults that a dayfly had.
+    pub faults: PathBuf,
     /// Be a worker, which gets its seeds from standard input.
     pub worker: bool,
 }
@@ -50,6 +54,8 @@ pub fn read() -> Result<Options, String> {
         again: false,
         show: false,
         pairs: false,
+        check: false,
+        faults: PathBuf::from("tests/differ/faults"),
         worker: false,
     };
     let mut words = std::env::args().skip(1);
@@ -66,6 +72,8 @@ pub fn read() -> Result<Options, String> {
             "--again" => options.again = true,
             "--show" => options.show = true,
             "--pairs" => options.pairs = true,
+            "--check-oracle" => options.check = true,
+            "--faults" => options.faults = value()?.into(),
             "--worker" => options.worker = true,
             _ => return Err(format!("{word}: not known")),
         }

@@ -26,6 +26,8 @@ struct Worker {
     runc: Runtime,
     crun: Option<Runtime>,
     is_changed: bool,
+    /// Whether the host's mounts are shared, if the seed does not say it.
+    is_shared: Option<bool>,
 }
 
 /// Answers seeds until standard input ends.
@@ -54,13 +56,18 @@ pub fn work(options: &Options) -> io::Result<()> {
             .filter(|_| view != View::Hybrid)
             .map(|program| runtime("crun", program)),
         is_changed: false,
+        is_shared: None,
     };
     for line in io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line?)?;
         let seed = request["seed"].as_u64().unwrap_or(0);
-        let answer = match request["shrink"].as_str() {
-            Some(kind) => worker.shrink(seed, kind)?,
-            None => worker.judge(seed, options.show)?,
+        let answer = match (request["shrink"].as_str(), &request["fault"]) {
+            (Some(kind), _) => worker.shrink(seed, kind)?,
+            (None, Value::Null) => worker.judge(seed, draw::case(seed, view), options.show)?,
+            (None, fault) => {
+                worker.is_shared = fault["shared"].as_bool();
+                worker.judge(seed, fault["case"].clone(), options.show)?
+            }
         };
         let mut out = io::stdout().lock();
         writeln!(out, "{answer}")?;
@@ -72,7 +79,7 @@ pub fn work(options: &Options) -> io::Result<()> {
 impl Worker {
     /// Runs a case with one runtime, on a host that no earlier run has changed.
     fn run(&mut self, case: &Value, seed: u64, runtime: &Runtime) -> io::Result<Outcome> {
-        self.bed.prepare_host(seed / BLOCK % 2 == 1, self.is_changed)?;
+        self.bed.prepare_host(self.is_shared.unwrap_or(seed / BLOCK % 2 == 1), self.is_changed)?;
         self.is_changed = true;
         let outcome = run(&self.bed, &mut self.channel, runtime, case)?;
         self.is_changed = outcome.facts.keys().any(|key| key.starts_with("host "));
@@ -93,16 +100,20 @@ impl Worker {
         Ok((left, ids.into_iter().map(str::to_owned).collect(), own, peer))
     }
 
-    fn judge(&mut self, seed: u64, show: bool) -> io::Result<Value> {
-        let case = draw::case(seed, self.bed.view);
+    fn judge(&mut self, seed: u64, case: Value, show: bool) -> io::Result<Value> {
         let (mut left, ids, mut own, mut peer) = self.compare(&case, seed)?;
-        let mut unsteady = Vec::new();
+        let mut unsteady: Vec<String> = Vec::new();
         if !left.is_empty() {
-            // What is not there in a second run either is a race in one of the runtimes, or in the oracle.
+            // What no second run shows is a race in one of the runtimes, or in the oracle.
             let (again, _, _, _) = self.compare(&case, seed)?;
             let is_steady = |one: &Difference| again.iter().any(|other| other.key == one.key);
-            unsteady = left.iter().filter(|one| !is_steady(one)).map(ToString::to_string).collect();
-            left.retain(is_steady);
+            if again.is_empty() {
+                unsteady = left.drain(..).map(|one| one.to_string()).collect();
+            } else if left.iter().any(is_steady) {
+                left.retain(is_steady);
+            } else {
+                left.extend(again);
+            }
         }
         let mut crun = Outcome::default();
         if let Some(runtime) = self.crun.clone().filter(|_| !left.is_empty() || show) {
