@@ -25,6 +25,9 @@ impl Worker {
             .arg(std::env::current_exe()?)
             .arg("--worker");
         command.arg("--known").arg(&options.known);
+        if options.check {
+            command.arg("--check-oracle");
+        }
         if options.show {
             command.arg("--show");
         }

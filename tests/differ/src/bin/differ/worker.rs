@@ -43,10 +43,14 @@ pub fn work(options: &Options) -> io::Result<()> {
     let probe = std::env::current_exe()?.with_file_name("differ-probe");
     let table = std::fs::read_to_string(&options.known)?;
     let runtime = |name, program: &std::path::Path| Runtime { name, program: program.to_owned() };
+    let mut known = known(&table).map_err(io::Error::other)?;
+    if options.check {
+        known.retain(|row| !row.id.starts_with("unmended-"));
+    }
     let mut worker = Worker {
         bed: Bed::new(&top, &id, view, &probe)?,
         channel,
-        known: known(&table).map_err(io::Error::other)?,
+        known,
         dayfly: runtime("dayfly", &options.dayfly),
         runc: runtime("runc", &options.runc),
         // crun does not know hybrid hosts.
