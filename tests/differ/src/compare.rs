@@ -84,6 +84,10 @@ pub fn differences(peer: &Outcome, own: &Outcome) -> Vec<Difference> {
         if ours.is_none() && is_left {
             continue;
         }
+        // The end of a container that only one of them has started: how the start ended says it.
+        if !has_both && key == "exit" && (theirs.is_none() || ours.is_none()) {
+            continue;
+        }
         // The mount points that were made before one of them stopped.
         if !has_both && key.starts_with("host got /") {
             continue;

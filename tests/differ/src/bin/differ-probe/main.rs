@@ -20,6 +20,7 @@ use std::process::ExitCode;
 
 /// File systems whose files are the kernel's, by the magic numbers of statfs(2): proc, sysfs, cgroup, cgroup2.
 const KERNEL_OWNED: [i64; 4] = [0x9fa0, 0x6265_6572, 0x27_e0eb, 0x6367_7270];
+const CGROUP2: i64 = 0x6367_7270;
 /// More paths than a drawn image has. A bind of a host's root has more.
 const MOST_PATHS: usize = 600;
 /// What runtimes hide or make read-only.
