@@ -65,6 +65,8 @@ mod pause;
 pub mod procfs;
 #[path = "hostile/races.rs"]
 pub mod races;
+#[path = "hostile/removal.rs"]
+pub mod removal;
 #[path = "hostile/streams.rs"]
 pub mod streams;
 

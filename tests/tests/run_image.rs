@@ -39,7 +39,7 @@ const CASES: &[Case] = &[
     case!(the_name_in_traces_and_lists).unlike_runc().needs(programs),
 ];
 
-fn programs() -> Result<(), String> {
+pub fn programs() -> Result<(), String> {
     image::needed()?;
     busybox().map(drop)
 }
@@ -49,9 +49,9 @@ fn users() -> Result<(), String> {
     can_be()
 }
 
-const APPLETS: [&str; 20] = [
+const APPLETS: [&str; 22] = [
     "sh", "cat", "echo", "env", "id", "ls", "true", "touch", "sleep", "hostname", "pwd", "ip",
-    "mount", "grep", "stat", "yes", "ps", "head", "kill", "readlink",
+    "mount", "grep", "stat", "yes", "ps", "head", "kill", "readlink", "mkdir", "ln",
 ];
 
 fn base() -> Layer {
@@ -69,7 +69,7 @@ fn base() -> Layer {
 }
 
 /// Imports an image `test` from a layer with a shell and these layers above it.
-fn image_of(bed: &Bed, more: Vec<Layer>) {
+pub fn image_of(bed: &Bed, more: Vec<Layer>) {
     let layout = layout(bed, more);
     image::import(bed, &layout);
 }
@@ -91,12 +91,12 @@ fn users_layer() -> Layer {
         .file("etc/group", 0o644, b"www:x:34:\nextra:x:50:www\n")
 }
 
-fn path(path: &Path) -> &str {
+pub fn path(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
 /// Returns the call `dayfly run ARGS…` with the bed's store.
-fn run(bed: &Bed, args: &[&str]) -> Call {
+pub fn run(bed: &Bed, args: &[&str]) -> Call {
     call(bed, &[&["run"], args].concat())
 }
 
@@ -123,7 +123,7 @@ fn refused(bed: &Bed, options: &[&str], text: &str) {
 }
 
 #[track_caller]
-fn nothing_is_left(bed: &Bed) {
+pub fn nothing_is_left(bed: &Bed) {
     for directory in [image::store(bed).join("containers"), bed.root(), bed.dir.join("ids")] {
         let left = fs::read_dir(&directory).map_or(0, Iterator::count);
         assert_eq!(left, 0, "left in {}", directory.display());
@@ -139,7 +139,7 @@ fn mounts_of(bed: &Bed) -> bool {
 
 /// Starts a container in the background; returns its id.
 #[track_caller]
-fn background(bed: &Bed, options: &[&str], script: &str) -> String {
+pub fn background(bed: &Bed, options: &[&str], script: &str) -> String {
     let all = [&["-d"], options, &["--image", "test", "sh", "-c", script]].concat();
     let outcome = run(bed, &all).run().ok();
     let id = outcome.stdout.strip_suffix('\n').expect("a line").to_owned();
@@ -154,12 +154,12 @@ fn status(bed: &Bed, id: &str) -> String {
 }
 
 #[track_caller]
-fn ends(bed: &Bed, id: &str) {
+pub fn ends(bed: &Bed, id: &str) {
     wait::until_true("its end", || status(bed, id) == "stopped");
 }
 
 #[track_caller]
-fn delete(bed: &Bed, id: &str) {
+pub fn delete(bed: &Bed, id: &str) {
     call(bed, &["delete", "--force", id]).run().ok();
     nothing_is_left(bed);
 }

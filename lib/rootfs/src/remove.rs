@@ -6,24 +6,21 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, chmodat, fchmod, mkdirat, openat, renameat,
-    unlinkat,
+    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, chmod, fchmod, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
 use sys::Context;
 
 /// The maximum number of open directories while a tree is removed. Directories at a greater depth are first moved up.
 const DEEPEST: usize = 64;
-/// The directory at the top of the tree to which directories at a greater depth are moved.
-const DEEPER: &CStr = c".dayfly-deeper";
 
 /// Removes a directory tree without following links or crossing mounts. Directories that their owner may not write to
 /// are removed too. It is not an error if the directory does not exist.
 ///
 /// # Errors
-/// EBUSY for a mount below the directory; EXDEV.
+/// EBUSY for a mount below the directory.
 pub fn remove_all(directory: &CStr) -> Result<(), sys::Error> {
     let object = || directory.to_string_lossy();
     match unlinkat(CWD, directory, AtFlags::REMOVEDIR) {
@@ -66,9 +63,22 @@ fn unlink(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<(), 
 fn open_to_empty(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
     match open_directory(at, name) {
         Err(Errno::ACCESS) => {
-            chmodat(at, name, Permissions::RWXU, AtFlags::empty())?;
+            permit(at, name)?;
             open_directory(at, name)
         }
+        result => result,
+    }
+}
+
+/// Gives the owner of a directory all permissions on it. Never follows a link, which a process of a container may put
+/// in the place of the directory: chmod(2) is given the directory that was opened, not its name.
+fn permit(at: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let directory = openat(at, name, flags, Permissions::empty())?;
+    // fchmod(2) does not accept descriptors that were opened with O_PATH.
+    let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    match chmod(path.as_str(), Permissions::RWXU) {
+        Err(Errno::NOENT) => Err(Errno::ACCESS),
         result => result,
     }
 }
@@ -78,15 +88,12 @@ fn open_to_empty(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
 /// # Errors
 /// As [`remove_all`].
 pub fn empty(top: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut brought_up = 0;
-    empty_from(top, top, &mut brought_up)?;
-    while let Ok(deeper) = open_directory(top, DEEPER) {
-        empty_from(deeper.as_fd(), top, &mut brought_up)?;
-        match unlinkat(top, DEEPER, AtFlags::REMOVEDIR) {
-            // While entries were removed, directories from a greater depth were moved up to here.
-            Ok(()) | Err(Errno::NOTEMPTY | Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
+    let mut moved = Vec::new();
+    empty_from(Level::open(top, c".")?, top, &mut moved)?;
+    // While such a directory is emptied, directories from a greater depth in it may be moved up.
+    while let Some(name) = moved.pop() {
+        empty_from(Level::open(top, &name)?, top, &mut moved)?;
+        unlink(top, &name, AtFlags::REMOVEDIR)?;
     }
     Ok(())
 }
@@ -106,13 +113,10 @@ impl Level {
     }
 }
 
-/// Removes the entries of `start`, depth first. Directories at too great a depth are moved to `top`.
-fn empty_from(
-    start: BorrowedFd<'_>,
-    top: BorrowedFd<'_>,
-    brought_up: &mut u32,
-) -> Result<(), Errno> {
-    let mut levels = Vec::from([Level::open(start, c".")?]);
+/// Removes the entries of `start`, depth first. Directories at too great a depth are moved to `top`, and their new names
+/// are added to `moved`.
+fn empty_from(start: Level, top: BorrowedFd<'_>, moved: &mut Vec<CString>) -> Result<(), Errno> {
+    let mut levels = Vec::from([start]);
     while let Some(level) = levels.last_mut() {
         let Some(name) = level.left.pop() else {
             let done = levels.pop();
@@ -121,9 +125,6 @@ fn empty_from(
             }
             continue;
         };
-        if name.as_c_str() == DEEPER {
-            continue;
-        }
         let directory = level.directory.as_fd();
         match unlink(directory, &name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => continue,
@@ -137,36 +138,56 @@ fn empty_from(
         }
         let depth = levels.len();
         let Some(level) = levels.last() else { break };
-        if depth < DEEPEST {
-            let next = Level::open(level.directory.as_fd(), &name)?;
-            levels.push(next);
-        } else {
-            bring_up(level.directory.as_fd(), &name, top, *brought_up)?;
-            *brought_up += 1;
+        let directory = level.directory.as_fd();
+        if depth >= DEEPEST && move_up(directory, &name, top, moved)? {
+            continue;
+        }
+        match Level::open(directory, &name) {
+            Ok(next) => levels.push(next),
+            // The caller allows few open files.
+            Err(errno @ (Errno::MFILE | Errno::NFILE)) => {
+                if depth == 1 || !move_up(directory, &name, top, moved)? {
+                    return Err(errno);
+                }
+            }
+            Err(errno) => return Err(errno),
         }
     }
     Ok(())
 }
 
-/// Moves a directory up, into the directory [`DEEPER`] at the top of the tree.
-fn bring_up(
+/// Moves a directory to the top of the tree, under a new name. The name is random: the tree was written by a container,
+/// so that any other name may be in use there. Returns false if the directory cannot be moved because it is on an
+/// overlay that does not rename the directories of lower layers.
+fn move_up(
     directory: BorrowedFd<'_>,
     name: &CStr,
     top: BorrowedFd<'_>,
-    number: u32,
-) -> Result<(), Errno> {
-    match mkdirat(top, DEEPER, Permissions::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(errno),
-    }
-    let deeper = open_directory(top, DEEPER)?;
-    let place = format!("{number}");
-    match renameat(directory, name, &deeper, place.as_str()) {
-        Err(Errno::ACCESS) => {
-            chmodat(directory, name, Permissions::RWXU, AtFlags::empty())?;
-            renameat(directory, name, &deeper, place.as_str())
+    moved: &mut Vec<CString>,
+) -> Result<bool, Errno> {
+    loop {
+        let mut number = [0; 16];
+        rustix::rand::getrandom(&mut number, rustix::rand::GetRandomFlags::empty())?;
+        let new = format!("{:032x}\0", u128::from_ne_bytes(number));
+        let new = CString::from_vec_with_nul(new.into_bytes()).map_err(|_| Errno::INVAL)?;
+        let renamed = match renameat(directory, name, top, &new) {
+            Err(Errno::ACCESS) => {
+                permit(directory, name)?;
+                fchmod(directory, Permissions::RWXU)?;
+                fchmod(top, Permissions::RWXU)?;
+                renameat(directory, name, top, &new)
+            }
+            result => result,
+        };
+        match renamed {
+            Ok(()) => {
+                moved.push(new);
+                return Ok(true);
+            }
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+            Err(Errno::XDEV) => return Ok(false),
+            Err(errno) => return Err(errno),
         }
-        result => result,
     }
 }
 
@@ -193,31 +214,96 @@ pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd,
 mod tests {
     use super::*;
     use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
+
+    fn top_of(test: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("dayfly-remove-{test}-{}", std::process::id()))
+    }
+
+    fn remove(top: &Path) {
+        remove_all(&CString::new(top.to_str().unwrap()).unwrap()).unwrap();
+        assert!(!top.exists(), "{}", top.display());
+    }
+
+    /// Makes directories one in another; returns the path of the last one.
+    fn descend(top: &Path, depth: usize) -> PathBuf {
+        let deep = (0..depth).fold(top.to_owned(), |path, _| path.join("d"));
+        fs::create_dir_all(&deep).unwrap();
+        deep
+    }
 
     #[test]
     fn a_tree_goes_with_all_its_kinds() {
-        let top = std::env::temp_dir().join(format!("dayfly-remove-{}", std::process::id()));
+        let top = top_of("kinds");
         fs::create_dir_all(top.join("a/b/c")).unwrap();
         fs::write(top.join("a/b/file"), "x").unwrap();
-        std::os::unix::fs::symlink("/etc", top.join("a/link")).unwrap();
-        let mut deep = top.join("deep");
-        for _ in 0..200 {
-            deep = deep.join("d");
-        }
-        fs::create_dir_all(&deep).unwrap();
-        fs::write(deep.join("end"), "x").unwrap();
+        symlink("/etc", top.join("a/link")).unwrap();
+        fs::write(descend(&top.join("deep"), 200).join("end"), "x").unwrap();
         // Modes that do not let an unprivileged owner read or write the directory.
         for (name, mode) in [("a/b/c", 0o000), ("a/b", 0o500), ("a", 0o100)] {
-            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
-            fs::set_permissions(top.join(name), mode).unwrap();
+            fs::set_permissions(top.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
-        let path = CString::new(top.to_str().unwrap()).unwrap();
-        remove_all(&path).unwrap();
-        assert!(!top.exists());
+        remove(&top);
         fs::write(&top, "x").unwrap();
-        remove_all(&path).unwrap();
-        assert!(!top.exists());
-        assert!(std::path::Path::new("/etc").exists());
-        remove_all(&path).unwrap();
+        remove(&top);
+        assert!(Path::new("/etc").exists());
+        remove(&top);
+    }
+
+    /// Earlier versions moved deep directories to a directory of this name, which they skipped and did not expect to be
+    /// anything else.
+    #[test]
+    fn no_name_protects_from_removal() {
+        const NAME: &str = ".dayfly-deeper";
+        let top = top_of("names");
+        let shapes: [fn(&Path); 6] = [
+            |top| fs::write(top.join(NAME), "x").unwrap(),
+            |top| fs::write(descend(top, 3).join(NAME), "x").unwrap(),
+            |top| fs::write(descend(top, 70).join(NAME), "x").unwrap(),
+            |top| symlink("/etc", top.join(NAME)).unwrap(),
+            |top| {
+                fs::create_dir_all(top.join(NAME).join("0")).unwrap();
+                fs::write(top.join(NAME).join("0/file"), "x").unwrap();
+                descend(top, 140);
+            },
+            |top| {
+                descend(&top.join(NAME), 140);
+                fs::create_dir(descend(top, 70).join(NAME)).unwrap();
+            },
+        ];
+        for shape in shapes {
+            fs::create_dir(&top).unwrap();
+            shape(&top);
+            remove(&top);
+        }
+    }
+
+    #[test]
+    fn a_wide_and_deep_tree_goes() {
+        let top = top_of("wide");
+        for branch in ["a", "b", "c"] {
+            let deep = descend(&top.join(branch), 150);
+            for other in ["x", "y"] {
+                fs::write(descend(&deep.join(other), 100).join("file"), "x").unwrap();
+            }
+        }
+        remove(&top);
+    }
+
+    #[test]
+    fn permissions_are_not_given_through_a_link() {
+        let top = top_of("link");
+        fs::create_dir_all(top.join("target")).unwrap();
+        fs::set_permissions(top.join("target"), fs::Permissions::from_mode(0o500)).unwrap();
+        symlink("target", top.join("link")).unwrap();
+        let directory = rustix::fs::open(&top, OFlags::PATH, Permissions::empty()).unwrap();
+        let refused = permit(directory.as_fd(), c"link");
+        assert!(matches!(refused, Err(Errno::NOTDIR | Errno::LOOP)), "{refused:?}");
+        let mode = || fs::metadata(top.join("target")).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o500);
+        permit(directory.as_fd(), c"target").unwrap();
+        assert_eq!(mode(), 0o700);
+        remove(&top);
     }
 }
