@@ -4,9 +4,10 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat, readlinkat};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, openat, readlinkat};
 use rustix::io::Errno;
 use sys::Context;
 
@@ -23,6 +24,8 @@ const SHOWN: usize = 12;
 const LONGEST: usize = 64;
 /// The default tag.
 const LATEST: &str = "latest";
+/// The time to wait for a command that removes images.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An image in a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,11 +236,14 @@ pub fn lock(store: &str) -> Result<OwnedFd, sys::Error> {
     let path = format!("{store}/lock");
     let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::CLOEXEC;
     let lock = openat(CWD, path.as_str(), flags, Mode::RUSR | Mode::WUSR).context("open", &path)?;
-    loop {
-        match flock(&lock, FlockOperation::LockShared) {
-            Err(Errno::INTR) => {}
-            result => return result.map(|()| lock).context("flock", &path),
+    let shared = FlockOperation::NonBlockingLockShared;
+    match sys::wait::lock(&lock, shared, PATIENCE) {
+        // A command that removes images, or one that was stopped.
+        Err(Errno::AGAIN) => {
+            let object = format!("{path}, which another process has held for a minute");
+            Err(sys::Error::new("flock", object, Errno::AGAIN))
         }
+        result => result.map(|()| lock).context("flock", &path),
     }
 }
 

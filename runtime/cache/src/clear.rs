@@ -2,9 +2,10 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, CWD, FlockOperation, flock, unlinkat};
+use rustix::fs::{AtFlags, CWD, FlockOperation, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use sys::Context;
@@ -15,6 +16,8 @@ use crate::{Cache, Error, filter, mounts};
 
 /// The maximum number of attempts. More than one is needed if concurrent starts add entries.
 const TRIES: u32 = 100;
+/// The time to wait for a start that uses the cache.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Cache {
     /// Removes the cache's entries, mounts and directory. Waits for processes that are creating mounts. Starts in
@@ -36,7 +39,8 @@ impl Cache {
             return Err(Error::OfRoot(String::from(path)));
         }
         let cache = Self::verify(directory, path)?;
-        flock(cache.fd(), FlockOperation::LockExclusive).context("flock", path)?;
+        let exclusive = FlockOperation::NonBlockingLockExclusive;
+        sys::wait::lock(cache.fd(), exclusive, PATIENCE).context("flock", path)?;
         for _ in 0..TRIES {
             match cache.remove().and_then(|()| unlinkat(CWD, path, AtFlags::REMOVEDIR)) {
                 Err(Errno::NOTEMPTY) => {}

@@ -15,9 +15,10 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
-    AtFlags, CWD, Dir, DirEntry, FlockOperation, Mode, OFlags, flock, mkdir, openat, rename, rmdir,
+    AtFlags, CWD, Dir, DirEntry, FlockOperation, Mode, OFlags, mkdir, openat, rename, rmdir,
     statat, unlink,
 };
 use rustix::time::{ClockId, clock_gettime};
@@ -36,6 +37,8 @@ const PARENT: &str = "/dayfly-tiers";
 /// A cgroup in `taken/` without processes counts as lost after this number of seconds: the start that took it, or the
 /// process that was creating it for the pool, was killed.
 const LOST_AFTER: i64 = 60;
+/// The time to wait for a process that fills or removes a pool.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A memory size, such as `256M`. Its text is also the pool's name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -278,14 +281,9 @@ pub fn drain(hierarchies: &Hierarchies, size: &Size) -> Result<usize, Error> {
 fn lock(size: &Size) -> Result<OwnedFd, Error> {
     let directory = size.directory("");
     let fd = sys::fs::open_dir(CWD, directory.as_str()).context("open", &directory)?;
-    loop {
-        match flock(&fd, FlockOperation::LockExclusive) {
-            Ok(()) => return Ok(fd),
-            // A signal handler interrupted flock(2), which is tried again.
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(sys::Error::new("lock", directory, errno).into()),
-        }
-    }
+    sys::wait::lock(&fd, FlockOperation::NonBlockingLockExclusive, PATIENCE)
+        .context("lock", directory)?;
+    Ok(fd)
 }
 
 /// Converts ENOENT to [`Error::NoPool`].

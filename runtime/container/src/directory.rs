@@ -10,6 +10,8 @@ use rustix::mount::{UnmountFlags, unmount};
 use sys::Context;
 use sys::defence::{Defence, is_off};
 
+use crate::identity;
+
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
 /// The record.
@@ -80,24 +82,27 @@ pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(),
 }
 
 /// Locks a container's directory until `directory` and its duplicates are closed.
+///
+/// # Errors
+/// EAGAIN if another command works on the container; the other errors of flock(2).
 pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
-    match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+    const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
+    match flock(directory, EXCLUSIVE) {
         // No command works on the container. Another command is checking the lock, and holds it in shared mode for a
-        // moment.
+        // moment. If that command is stopped meanwhile, this one does not wait for it without end.
         Err(Errno::AGAIN) if !is_locked(directory) => {
-            flock(directory, FlockOperation::LockExclusive)
+            sys::wait::lock(directory, EXCLUSIVE, identity::PATIENCE)
         }
         result => result,
     }
 }
 
-/// Waits until the directory is unlocked.
+/// Waits until the directory is unlocked, but at most [`identity::PATIENCE`].
+///
+/// # Errors
+/// EAGAIN if the directory is still locked; the other errors of flock(2).
 pub(crate) fn await_unlocked(directory: BorrowedFd<'_>) -> Result<(), Errno> {
-    while let Err(errno) = flock(directory, FlockOperation::LockShared) {
-        if errno != Errno::INTR {
-            return Err(errno);
-        }
-    }
+    sys::wait::lock(directory, FlockOperation::NonBlockingLockShared, identity::PATIENCE)?;
     unlock(directory)
 }
 

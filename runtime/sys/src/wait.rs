@@ -3,6 +3,7 @@
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -27,6 +28,29 @@ impl Deadline {
     }
 }
 
+/// The longest pause between two attempts to take a lock.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// Takes a lock with flock(2), which has no time limit of its own: tries again and again, in growing intervals, because
+/// the kernel does not report the release of a lock. `operation` must be one that does not block.
+///
+/// # Errors
+/// EAGAIN if another process still holds the lock after `limit`; the other errors of flock(2).
+pub fn lock(fd: impl AsFd, operation: FlockOperation, limit: Duration) -> Result<(), Errno> {
+    let mut result = flock(&fd, operation);
+    if result != Err(Errno::AGAIN) {
+        return result;
+    }
+    let deadline = Deadline::after(limit);
+    let mut pause = Duration::from_millis(1);
+    while result == Err(Errno::AGAIN) && deadline.left().is_some() {
+        let _ = ready(&mut [], Deadline::after(pause).min(deadline));
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        result = flock(&fd, operation);
+    }
+    result
+}
+
 /// Returns whether `fd` is readable or hung up, without waiting.
 pub fn is_readable(fd: impl AsFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -44,5 +68,29 @@ pub fn ready(fds: &mut [PollFd<'_>], deadline: Deadline) -> Result<bool, Error> 
             Err(Errno::INTR) => {}
             result => return Ok(result.context("poll", "")? > 0),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_lock_is_awaited_for_a_limited_time() {
+        let path = std::env::temp_dir().join(format!("dayfly-lock-{}", std::process::id()));
+        let (own, other) = (File::create(&path).unwrap(), File::open(&path).unwrap());
+        std::fs::remove_file(&path).unwrap();
+        flock(&other, FlockOperation::LockShared).unwrap();
+        let exclusive = FlockOperation::NonBlockingLockExclusive;
+        let begin = std::time::Instant::now();
+        assert_eq!(lock(&own, exclusive, Duration::from_millis(30)), Err(Errno::AGAIN));
+        assert!(begin.elapsed() >= Duration::from_millis(30));
+        let release = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(other);
+        });
+        assert_eq!(lock(&own, exclusive, Duration::from_secs(60)), Ok(()));
+        release.join().unwrap();
     }
 }

@@ -7,10 +7,11 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::time::Duration;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    CWD, FileType, FlockOperation, Mode, OFlags, fchmod, flock, lstat, mkdir, openat, unlink,
+    CWD, FileType, FlockOperation, Mode, OFlags, fchmod, lstat, mkdir, openat, unlink,
 };
 use rustix::io::Errno;
 use rustix::net::{
@@ -23,6 +24,9 @@ use sys::Context;
 const BACKLOG: i32 = 128;
 /// Maximum number of attempts, in case other processes create and remove the socket without the lock.
 const ATTEMPTS: u32 = 8;
+
+/// The time to wait for a process that checks a socket.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The result of [`claim`].
 #[derive(Debug)]
@@ -129,13 +133,9 @@ fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
         result => result,
     };
     let opened = opened.context("open", directory)?;
-    loop {
-        match flock(&opened, FlockOperation::LockExclusive) {
-            Ok(()) => return Ok(opened),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(sys::Error::new("flock", directory, errno)),
-        }
-    }
+    sys::wait::lock(&opened, FlockOperation::NonBlockingLockExclusive, PATIENCE)
+        .context("flock", directory)?;
+    Ok(opened)
 }
 
 /// Creates a directory and its parents.
