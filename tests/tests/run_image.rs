@@ -6,6 +6,8 @@ pub mod in_background;
 pub mod inits;
 #[path = "run_image/resolvers.rs"]
 pub mod resolvers;
+#[path = "run_image/stores.rs"]
+pub mod stores;
 #[path = "run_image/users.rs"]
 pub mod users_alone;
 
@@ -147,10 +149,13 @@ pub fn background(bed: &Bed, options: &[&str], script: &str) -> String {
     id
 }
 
-fn status(bed: &Bed, id: &str) -> String {
+fn status_of(bed: &Bed, id: &str) -> serde_json::Value {
     let outcome = call(bed, &["state", id]).run().ok();
-    let state: serde_json::Value = serde_json::from_str(&outcome.stdout).expect("JSON");
-    state["status"].as_str().expect("status").to_owned()
+    serde_json::from_str(&outcome.stdout).expect("JSON")
+}
+
+fn status(bed: &Bed, id: &str) -> String {
+    status_of(bed, id)["status"].as_str().expect("status").to_owned()
 }
 
 #[track_caller]

@@ -20,6 +20,7 @@ use rustix::mount::{
 };
 use rustix::process::fchdir;
 use sys::Context;
+use sys::fs::c_path;
 use sys::mount::{MountAttr, clone_with};
 
 use crate::files::Etc;
@@ -120,7 +121,7 @@ impl Attached {
 
     fn attach(&mut self, tree: BorrowedFd<'_>, name: String) -> Result<(), sys::Error> {
         let places = self.places()?;
-        let c_name = CString::new(name.as_str()).unwrap_or_default();
+        let c_name = c_path(name.as_str()).context("mkdir", &name)?;
         make_directory(places, &c_name).context("mkdir", &name)?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(tree, c"", places, &c_name, flags).context("move_mount", &name)?;
@@ -141,7 +142,7 @@ impl Attached {
     pub fn etc(&self) -> Result<Etc, sys::Error> {
         let mut etc = Etc::default();
         for layer in &self.layers {
-            let name = CString::new(format!("{layer}/etc")).unwrap_or_default();
+            let name = c_path(format!("{layer}/etc")).context("look for etc in", layer)?;
             let stat = look::look(self.places()?, &name).context("look for etc in", "layer")?;
             etc = etc.after(stat.as_ref());
         }
@@ -251,7 +252,7 @@ pub fn unmount_below(directory: &CStr) -> Result<usize, sys::Error> {
 pub fn remove_places(directory: &CStr) -> Result<(), sys::Error> {
     unmount_below(directory)?;
     let places = format!("{}/{}", directory.to_string_lossy(), PLACES.to_string_lossy());
-    remove_all(&CString::new(places).unwrap_or_default())
+    remove_all(&c_path(places.as_str()).context("remove", &places)?)
 }
 
 /// Unmounts `name` in a directory. umount2(2) accepts only paths, so the directory's descriptor is given as a path in

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
 use rustix::process::{Gid, Uid};
 use sys::Context;
+use sys::fs::c_path;
 use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
 
 use crate::ids::RANGE;
@@ -205,7 +206,7 @@ impl Copier<'_> {
                 link(self.root, first, to, name).context("link", object())?;
                 return Ok(false);
             }
-            self.links.insert(inode, CString::new(place).unwrap_or_default());
+            self.links.insert(inode, c_path(place).context("link", object())?);
         }
         let made = match kind {
             FileType::RegularFile => contents(from, to, name, stat),
@@ -231,7 +232,7 @@ impl Copier<'_> {
         let (uid, gid) = self.owner.unzip();
         let (uid, gid) = (shifted(stat.st_uid, uid), shifted(stat.st_gid, gid));
         chownat(to, name, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), nofollow)?;
-        self.attributes(&path_of(from, name), &path_of(to, name))?;
+        self.attributes(&path_of(from, name)?, &path_of(to, name)?)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             chmodat(to, name, Permissions::from_raw_mode(stat.st_mode & 0o7777), AtFlags::empty())?;
         }
@@ -303,9 +304,9 @@ fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
 
 /// Returns a path for a name in a directory that is given by descriptor. Extended attributes can only be read and set
 /// by path.
-fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> CString {
+fn path_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<CString, Errno> {
     let directory = format!("/proc/self/fd/{}/", directory.as_raw_fd());
-    CString::new([directory.as_bytes(), name.to_bytes()].concat()).unwrap_or_default()
+    c_path([directory.as_bytes(), name.to_bytes()].concat())
 }
 
 /// Returns a path in the copy, for an error.
@@ -321,17 +322,17 @@ fn link(root: BorrowedFd<'_>, first: &CStr, to: BorrowedFd<'_>, name: &CStr) -> 
     let mut directory = None;
     for part in names {
         let above = directory.as_ref().map_or(root, AsFd::as_fd);
-        directory = Some(open_directory(above, &CString::new(part).unwrap_or_default())?);
+        directory = Some(open_directory(above, &c_path(part)?)?);
     }
     linkat(directory.as_ref().map_or(root, AsFd::as_fd), last, to, name, AtFlags::empty())
 }
 
 fn is_opaque(at: BorrowedFd<'_>, name: &CStr) -> bool {
-    let path = path_of(at, name);
+    let Ok(path) = path_of(at, name) else { return false };
     MARKS.iter().any(|mark| {
         let mut value = [0u8; 1];
-        let key = CString::new(format!("{mark}opaque")).unwrap_or_default();
-        lgetxattr(&path, &key, &mut value[..]) == Ok(1) && value == *b"y"
+        let key = format!("{mark}opaque");
+        lgetxattr(&path, key.as_str(), &mut value[..]) == Ok(1) && value == *b"y"
     })
 }
 

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::home::User;
 use crate::layers::MOST_LAYERS;
 use crate::mode::Mode;
 
@@ -48,6 +49,15 @@ pub enum Error {
     },
     /// The configuration of id ranges is unusable.
     Ids(String),
+    /// The directory for the changes of a container belongs to another container.
+    InUse {
+        /// The directory.
+        directory: String,
+        /// The other container's directory in its state root.
+        whose: String,
+        /// Why the directory is not removed.
+        user: User,
+    },
 }
 
 impl fmt::Display for Error {
@@ -82,6 +92,17 @@ impl fmt::Display for Error {
                  /etc/subgid grant more)"
             ),
             Self::Ids(text) => f.write_str(text),
+            Self::InUse { directory, whose, user: User::Process(pid) } => write!(
+                f,
+                "{directory} has the files of container {whose}, whose process {} still runs: kill it, or \
+                 use another id or another store",
+                pid.as_raw_nonzero()
+            ),
+            Self::InUse { directory, whose, user: User::Container } => write!(
+                f,
+                "{directory} has the files of container {whose}, which may be in another mount namespace: \
+                 delete that container, or use another id or another store"
+            ),
         }
     }
 }

@@ -6,7 +6,6 @@
 //! directory shows this. The lease of a killed owner is freed when another owner needs a range, unless a process still
 //! uses ids of the range (`census.rs`).
 
-mod census;
 mod grants;
 mod judge;
 
@@ -15,20 +14,21 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, FlockOperation, Mode as Permissions, OFlags, accessat, fchmod,
-    flock, fstat, mkdirat, openat, readlinkat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode as Permissions, OFlags, fchmod, fstat, mkdirat,
+    openat, readlinkat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
 
-use census::own_mount_namespace;
 pub use grants::{Config, Grants, granted_to};
 use judge::{Judge, State};
 
 use crate::Error;
+use crate::census::own_mount_namespace;
+pub use crate::owner::Owner;
 use crate::remove::{names, open_directory};
 
 /// The number of ids of a container.
@@ -36,59 +36,8 @@ pub const RANGE: u32 = 65536;
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
 /// that the command has exited.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A file in the owner's directory: the record of a container. A directory that contains this file
-/// is still an owner after the process that created the directory has ended.
-const RECORD: &str = "record";
-
-/// The owner of a range: a directory. The process that creates the directory holds a lock on it (flock(2)) until the
-/// directory is complete and contains a file `record`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
-    /// The time of creation in nanoseconds since 1970; distinguishes the owner from earlier owners with the same
-    /// directory.
-    pub since: u64,
-    /// The absolute path of the directory.
-    pub directory: String,
-}
-
-impl Owner {
-    fn text(&self, mount_namespace: u64) -> String {
-        format!("{} {mount_namespace} {}", self.since, self.directory)
-    }
-
-    /// Returns the state of the owner's directory. The state is also `NotSeen` if the owning
-    /// process was killed before it created the directory.
-    fn is_there(&self) -> Presence {
-        match open_directory(
-            CWD.as_fd(),
-            &alloc::ffi::CString::new(&*self.directory).unwrap_or_default(),
-        ) {
-            Err(Errno::NOENT | Errno::NOTDIR) => Presence::NotSeen,
-            Err(_) => Presence::There,
-            Ok(directory) => {
-                let recorded =
-                    || accessat(&directory, RECORD, Access::EXISTS, AtFlags::empty()).is_ok();
-                let lock = FlockOperation::NonBlockingLockShared;
-                let left = !recorded()
-                    && flock(&directory, lock).is_ok()
-                    // The record may have been written just before the lock was released.
-                    && !recorded();
-                if left { Presence::Left } else { Presence::There }
-            }
-        }
-    }
-}
-
-/// The state of an owner's directory.
-enum Presence {
-    /// The directory exists, and contains a record or is locked by a process.
-    There,
-    /// The directory exists without a record or a lock, so the owner will never free the range.
-    Left,
-    /// The directory's path does not exist in this mount namespace.
-    NotSeen,
-}
-
+/// The time to wait for another command that holds the lock of the leases.
+const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 /// The result of [`Leases::free`].
 #[derive(Default)]
 struct Freed {
@@ -111,15 +60,7 @@ pub struct Lease {
 
 impl Lease {
     fn parse(first: u32, text: &str) -> Option<Self> {
-        let (since, rest) = text.split_once(' ')?;
-        // Links that earlier versions created contain no namespace.
-        let (mount_namespace, directory) = match rest.split_once(' ') {
-            Some((number, directory)) if !rest.starts_with('/') => {
-                (number.parse().ok()?, directory)
-            }
-            _ => (0, rest),
-        };
-        let owner = Owner { since: since.parse().ok()?, directory: directory.to_string() };
+        let (owner, mount_namespace) = Owner::parse(text)?;
         Some(Self { first, owner, mount_namespace })
     }
 }
@@ -339,12 +280,10 @@ impl Leases {
     /// Acquires the lock that is required for removing links; dropping the result releases the lock.
     fn lock(&self) -> Result<OwnedFd, sys::Error> {
         let lock = open_directory(self.directory.as_fd(), c".").context("open", &self.path)?;
-        loop {
-            match flock(lock.as_fd() as BorrowedFd<'_>, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(lock),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(sys::Error::new("flock", &self.path, errno)),
-            }
+        let exclusive = FlockOperation::NonBlockingLockExclusive;
+        match sys::wait::lock(&lock, exclusive, LOCK_PATIENCE) {
+            Ok(()) => Ok(lock),
+            Err(errno) => Err(sys::Error::new("flock", &self.path, errno)),
         }
     }
 
@@ -361,6 +300,8 @@ fn hash(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::owner::RECORD;
+    use rustix::fs::flock;
     use std::collections::BTreeSet;
     use std::fs;
     use std::path::PathBuf;

@@ -9,9 +9,11 @@ extern crate alloc;
 
 mod assembly;
 mod attached;
+mod census;
 mod copy;
 mod error;
 mod files;
+pub mod home;
 pub mod ids;
 pub mod image;
 mod layers;
@@ -20,6 +22,7 @@ mod measure;
 mod mode;
 pub mod name;
 mod options;
+mod owner;
 pub mod passwd;
 pub mod places;
 mod remove;
@@ -28,6 +31,7 @@ mod upper;
 
 pub use assembly::{Assembled, Assembly, map_ids};
 pub use attached::{Counts, remove_places, unmount_below};
+pub use census::own_mount_namespace;
 pub use copy::copy_upper;
 pub use error::Error;
 pub use layers::{Layer, Layers, MOST_LAYERS};

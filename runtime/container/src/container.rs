@@ -65,10 +65,20 @@ impl Container {
         self.header.process.map(|(pid, _)| pid)
     }
 
-    /// Returns the pid and a pidfd of init, if init is alive.
+    /// Returns the pid and a pidfd of init, if init is alive and can be opened.
     pub(crate) fn init(&self) -> Option<(Pid, OwnedFd)> {
-        let (pid, identity) = self.header.process?;
-        Some((pid, identity::open_alive(pid, identity)?))
+        self.living_init().ok().flatten()
+    }
+
+    /// Returns the pid and a pidfd of init, if init is alive. Decisions that follow from the death of init need this
+    /// function: an init that cannot be opened is not dead.
+    ///
+    /// # Errors
+    /// Those of pidfd_open(2), such as EMFILE.
+    pub(crate) fn living_init(&self) -> Result<Option<(Pid, OwnedFd)>, sys::Error> {
+        let Some((pid, identity)) = self.header.process else { return Ok(None) };
+        let pidfd = identity::open_alive(pid, identity).context("pidfd_open", "init")?;
+        Ok(pidfd.map(|pidfd| (pid, pidfd)))
     }
 
     /// Returns the error for a container that commands cannot see yet, because its creation is not complete.
@@ -92,7 +102,7 @@ impl Container {
 
     /// Returns the status; unlike `status`, returns `Status::Creating` for an incomplete container.
     pub(crate) fn unfinished_status(&self) -> Result<Status, Error> {
-        if self.init().is_none() {
+        if self.living_init()?.is_none() {
             return Ok(if self.is_begun { Status::Creating } else { Status::Stopped });
         }
         if directory::is_locked(self.directory.as_fd()) {
@@ -318,7 +328,9 @@ impl Container {
 
     /// Returns whether init has exited or exits within `limit`.
     pub fn ends_within(&self, limit: Duration) -> bool {
-        self.init().is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, limit))
+        self.living_init().is_ok_and(|init| {
+            init.is_none_or(|(_, pidfd)| sys::pidfd::wait_for_exit(&pidfd, limit))
+        })
     }
 
     /// Thaws the container if it may be frozen.

@@ -196,7 +196,7 @@ impl Container {
         let mut takeover = Takeover::begin(self.directory.as_fd());
         loop {
             self.read_again()?;
-            if let (true, Some((_, pidfd))) = (force, self.init()) {
+            if let (true, Some((_, pidfd))) = (force, self.living_init()?) {
                 let _ = sys::signal::send(pidfd.as_fd(), SIGKILL);
                 self.resume_quietly();
             }
@@ -230,7 +230,7 @@ impl Container {
     /// Kills all processes and removes the container's resources on the host. The directory with the record is removed
     /// last, so that another `delete` can continue after an interruption.
     pub(crate) fn destroy(self, warn: Warn<'_>) -> Result<(), Error> {
-        if let Some((_, pidfd)) = self.init() {
+        if let Some((_, pidfd)) = self.living_init()? {
             self.trace.work(Phase::Shutdown, "kill", "init", || {
                 match sys::signal::send(pidfd.as_fd(), SIGKILL) {
                     Ok(()) | Err(Errno::SRCH) => Ok(()),

@@ -282,7 +282,7 @@ impl Store {
             // The container is complete.
             Found::Whole(_) => return Ok(()),
         };
-        match find_process(process) {
+        match find_process(process)? {
             Some((pid, pidfd)) => {
                 self.trace.point("end the process of", id)?;
                 end(pid, &pidfd)?;
@@ -302,8 +302,11 @@ impl Store {
     /// Opens and locks a container's directory. Returns `None` if there is no such directory, or if another command
     /// holds the lock. Such a command is creating or removing the container, or has just done so.
     fn seize(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
-        let directory = self.owned(id)?;
-        Ok(directory.filter(|directory| lock(directory.as_fd()).is_ok()))
+        let Some(directory) = self.owned(id)? else { return Ok(None) };
+        match lock(directory.as_fd()) {
+            Err(Errno::AGAIN) => Ok(None),
+            result => Ok(result.map(|()| Some(directory)).context("flock", id)?),
+        }
     }
 
     /// Opens a container's directory, if there is one.
@@ -312,7 +315,10 @@ impl Store {
     /// If another user owns the directory.
     pub(crate) fn owned(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
         check_id(id)?;
-        let Ok(directory) = self.directory(id) else { return Ok(None) };
+        let directory = match self.directory(id) {
+            Err(Errno::NOENT) => return Ok(None),
+            result => result.context("open", format!("{}/{id}", self.path))?,
+        };
         check_owner(&directory, id)?;
         Ok(Some(directory))
     }
@@ -399,12 +405,14 @@ fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
         Found::Nothing => (None, Damage::Altered),
         Found::Damaged(process, damage) => (process, damage),
     };
-    let lives = find_process(process).is_some() || is_waiting(directory);
+    let lives = find_process(process)?.is_some() || is_waiting(directory);
     if lives { Err(damaged(id, damage)) } else { Ok(()) }
 }
 
-fn find_process(process: Option<(Pid, Identity)>) -> Option<(Pid, OwnedFd)> {
-    process.and_then(|(pid, identity)| Some((pid, identity::open_alive(pid, identity)?)))
+fn find_process(process: Option<(Pid, Identity)>) -> Result<Option<(Pid, OwnedFd)>, sys::Error> {
+    let Some((pid, identity)) = process else { return Ok(None) };
+    let pidfd = identity::open_alive(pid, identity).context("pidfd_open", "init")?;
+    Ok(pidfd.map(|pidfd| (pid, pidfd)))
 }
 
 /// Returns whether an init is waiting for `start`.

@@ -12,6 +12,17 @@ mod read;
 #[cfg(feature = "alloc")]
 pub use read::{Owned, read_all, read_at, read_owned_at, read_text};
 
+/// Converts a path for a system call.
+///
+/// # Errors
+/// EINVAL if it contains a NUL, which no path can contain.
+#[cfg(feature = "alloc")]
+pub fn c_path(
+    path: impl Into<alloc_crate::vec::Vec<u8>>,
+) -> Result<alloc_crate::ffi::CString, Errno> {
+    alloc_crate::ffi::CString::new(path).map_err(|_| Errno::INVAL)
+}
+
 /// Writes `bytes` to the existing file `path`, relative to `dir`, in a single write(2), as procfs and cgroupfs require.
 ///
 /// # Errors

@@ -60,6 +60,8 @@ pub mod bpf_info;
 #[cfg(feature = "alloc")]
 mod error;
 #[cfg(feature = "alloc")]
+pub mod identity;
+#[cfg(feature = "alloc")]
 pub mod pidfd;
 #[cfg(feature = "alloc")]
 pub mod rtnetlink;

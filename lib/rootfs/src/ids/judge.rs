@@ -2,9 +2,10 @@
 
 use rustix::process::Pid;
 
-use super::census::{Census, own_mount_namespace};
-use super::{Lease, Presence};
+use super::Lease;
 use crate::Error;
+use crate::census::Census;
+use crate::owner::Presence;
 
 /// The state of a range that may be abandoned.
 pub(super) enum State {
@@ -26,16 +27,15 @@ pub(super) struct Judge {
 impl Judge {
     /// Returns the state of a leased range.
     pub fn state(&mut self, lease: &Lease) -> Result<State, Error> {
-        let is_seen = match lease.owner.is_there() {
-            Presence::There => return Ok(State::Taken),
-            Presence::Left => true,
-            Presence::NotSeen => false,
-        };
+        let presence = lease.owner.is_there();
+        if matches!(presence, Presence::There) {
+            return Ok(State::Taken);
+        }
         let census = self.census()?;
         if let Some(pid) = census.inhabitant(lease.first) {
             return Ok(State::Inhabited(pid));
         }
-        match is_seen || census.is_out_of_sight(lease.mount_namespace, own_mount_namespace()?) {
+        match presence.is_final(lease.mount_namespace, census)? {
             true => Ok(State::Gone),
             false => Ok(State::Taken),
         }

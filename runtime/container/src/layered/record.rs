@@ -1,21 +1,22 @@
 //! The part of a container's record that names the host resources of a root filesystem from layers. Also creates and
 //! releases these resources.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 
+use rootfs::home;
 use rootfs::ids::{Leases, Owner};
 use rustix::fs::{Access, AtFlags, CWD, Mode as Permissions, mkdir, symlinkat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sys::Context;
+use sys::fs::c_path;
 
 use crate::Error;
+use crate::identity::Identity;
 
-/// The names of two symbolic links in a container's directory in a store: `owner` points to the container's directory
-/// in the state root, `image` to the container's image.
-const OWNER: &str = "owner";
+/// A symbolic link in a container's directory in a store, which points to the container's image. `rootfs::home` has the
+/// other links.
 const IMAGE: &str = "image";
 
 /// The part of a container's record about its root filesystem.
@@ -45,7 +46,10 @@ impl LayeredRecord {
 
     /// Creates the container's directory in the store. First removes a directory that a killed
     /// command left for the same id.
-    pub fn make_directory(&self) -> Result<(), sys::Error> {
+    ///
+    /// # Errors
+    /// If the directory belongs to a container with the same id in another state root or mount namespace.
+    pub fn make_directory(&self) -> Result<(), Error> {
         if self.directory.is_empty() {
             return Ok(());
         }
@@ -58,38 +62,44 @@ impl LayeredRecord {
                 make().context("mkdir", path)?;
             }
             Err(Errno::EXIST) => {
-                let c_path = CString::new(path).unwrap_or_default();
-                rootfs::unmount_below(&c_path)?;
-                rootfs::remove_all(&c_path)?;
+                home::remove_left(path, &self.owner())?;
                 make().context("mkdir", path)?;
             }
-            Err(errno) => return Err(sys::Error::new("mkdir", path, errno)),
+            Err(errno) => return Err(sys::Error::new("mkdir", path, errno).into()),
         }
-        let link = |name: &str, target: &str| {
-            symlinkat(target, CWD, format!("{path}/{name}").as_str())
-                .context("symlink", format!("{path}/{name}"))
-        };
-        link(OWNER, &self.owner)?;
+        home::claim(path, &self.owner())?;
         if self.image.is_empty() {
             return Ok(());
         }
         // Images are removed under the same lock. The check below therefore finds the image missing only if it was
         // removed before the link was created.
         let _lock = rootfs::image::lock(&self.store)?;
-        link(IMAGE, &self.image)?;
+        let link = format!("{path}/{IMAGE}");
+        symlinkat(&*self.image, CWD, link.as_str()).context("symlink", link)?;
         rustix::fs::accessat(
             CWD,
             format!("{}/config.json", self.image).as_str(),
             Access::EXISTS,
             AtFlags::empty(),
         )
-        .context("find image", &self.image)
+        .context("find image", &self.image)?;
+        Ok(())
+    }
+
+    /// Writes the container's init into its directory in the store, so that the directory is kept as long as init
+    /// lives.
+    pub fn add_process(&self, identity: Identity) -> Result<(), sys::Error> {
+        match self.directory.is_empty() || self.store.is_empty() {
+            true => Ok(()),
+            false => home::add_process(&self.directory, identity),
+        }
     }
 
     /// Releases all resources on the host that the root filesystem uses. Can be repeated.
     pub fn release(&self) -> Result<(), Error> {
-        if !self.directory.is_empty() {
-            let path = CString::new(&*self.directory).unwrap_or_default();
+        // A container with the same id in another state root or mount namespace may have made the directory.
+        if !self.directory.is_empty() && home::is_of(&self.directory, &self.owner())? {
+            let path = c_path(&*self.directory).context("find", &self.directory)?;
             if self.attached {
                 rootfs::unmount_below(&path)?;
             }

@@ -5,7 +5,7 @@ use super::mounted::{Mounted, directories, homes, release, try_lock};
 use super::options::Gc;
 use super::{Result, plain};
 use report::count::counted;
-use std::fs;
+use rootfs::home::Judge;
 use std::path::Path;
 
 /// Removes abandoned mounts, directories and id ranges, and prints how many were removed.
@@ -16,7 +16,7 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
     for home in homes(&store)? {
         let Some(_lock) = try_lock(&home)? else { continue };
         let mounts = match Mounted::read(&home)? {
-            Some(record) if record.is_mounted() => continue,
+            Some(record) if record.may_exist()? => continue,
             Some(record) => record.release(&leases)?,
             None => release(&home)?,
         };
@@ -55,14 +55,14 @@ impl Left {
 /// A directory that cannot be read or removed.
 pub fn collect_containers(store: &Path) -> Result<Left> {
     let mut left = Left::default();
+    let mut judge = Judge::default();
     for directory in directories(&store.join("containers"))? {
-        // `owner` is a link to the container's directory in a state root.
-        let Ok(owner) = fs::read_link(directory.join("owner")) else { continue };
-        let at_work = || try_lock(&owner).is_ok_and(|lock| lock.is_none());
-        if owner.join("record").exists() || at_work() {
-            continue;
+        let home = directory.to_string_lossy();
+        match judge.is_left(&home) {
+            Ok(true) => left.add(release(&directory)?),
+            Ok(false) => {}
+            Err(error) => return Err(format!("{}: {error}", directory.display())),
         }
-        left.add(release(&directory)?);
     }
     Ok(left)
 }

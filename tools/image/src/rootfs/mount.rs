@@ -40,7 +40,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
     let _lock = try_lock(&home)?.ok_or_else(taken)?;
     let leases = options.places.leases()?;
     match Mounted::read(&home)? {
-        Some(former) if former.is_mounted() => return Err(taken()),
+        Some(former) if former.may_exist()? => return Err(taken()),
         // A killed command has left this directory behind.
         Some(former) => {
             former.release(&leases)?;
@@ -60,6 +60,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
         layers: layers.len(),
         ids: None,
         since: u64::try_from(since).unwrap_or_default(),
+        namespace: rootfs::own_mount_namespace().map_err(|error| error.to_string())?,
     };
     let done = take_ids(options, &mut record).and_then(|()| {
         let recipe = recipe(options, layers, &record)?;
@@ -152,7 +153,7 @@ fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
             (false, true) => Upper::None,
             (false, false) => Upper::Directory,
         },
-        directory: c_path(&record.home),
+        directory: c_path(&record.home)?,
         root: record.ids.map(|(first, ..)| (first, first)),
         // Changes are discarded on unmount.
         volatile: true,

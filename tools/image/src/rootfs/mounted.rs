@@ -3,6 +3,7 @@
 use super::options::List;
 use super::{Result, at, plain};
 use report::{Format, Table, say, sayln};
+use rootfs::home::Judge;
 use rootfs::ids::{Leases, Owner};
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -36,6 +37,8 @@ pub(super) struct Mounted {
     pub ids: Option<(u32, u32, bool)>,
     /// The time when the mount was made, in nanoseconds since 1970.
     pub since: u64,
+    /// The inode of the mount namespace in which the mount was made; 0 if unknown.
+    pub namespace: u64,
 }
 
 impl Mounted {
@@ -55,7 +58,7 @@ impl Mounted {
         let ids = self.ids.map(|(first, count, own)| json!([first, count, own]));
         let text = json!({
             "directory": self.directory, "source": self.source, "mode": self.mode,
-            "layers": self.layers, "ids": ids, "since": self.since,
+            "layers": self.layers, "ids": ids, "since": self.since, "namespace": self.namespace,
         });
         let new = self.home.join("record.new");
         fs::write(&new, text.to_string())
@@ -70,7 +73,12 @@ impl Mounted {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             text => text.map_err(at(format_args!("read {}", path.display())))?,
         };
-        let value: Value = serde_json::from_slice(&text).unwrap_or_default();
+        let damaged = |why: &str| format!("{} is damaged: {why}", path.display());
+        let value: Value = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
+        // Without the mount point, nothing tells whether the mount still exists.
+        if !value["directory"].is_string() {
+            return Err(damaged("it names no directory"));
+        }
         let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
         let ids = number(&value["ids"][0]).zip(number(&value["ids"][1]));
@@ -82,6 +90,7 @@ impl Mounted {
             layers: value["layers"].as_u64().unwrap_or_default() as usize,
             ids: ids.map(|(first, count)| (first, count, value["ids"][2] == true)),
             since: value["since"].as_u64().unwrap_or_default(),
+            namespace: value["namespace"].as_u64().unwrap_or_default(),
         }))
     }
 
@@ -107,6 +116,12 @@ impl Mounted {
                     text.lines().any(|line| line.split(' ').nth(4) == Some(&place))
                 })
         })
+    }
+
+    /// Returns whether the mount exists or, as far as can be seen here, may exist in another mount namespace.
+    pub fn may_exist(&self) -> Result<bool> {
+        let is_gone = || Judge::default().is_out_of_sight(self.namespace).map_err(plain);
+        Ok(self.is_mounted() || !is_gone()?)
     }
 
     /// Frees the mount's resources on the host after the mount point was unmounted. Returns the number of remaining
@@ -148,7 +163,7 @@ pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
 /// Removes a directory of the store, and the mounts that a killed command left below it; returns the number of these
 /// mounts.
 pub(super) fn release(home: &Path) -> Result<usize> {
-    let path = c_path(home);
+    let path = c_path(home)?;
     let mounts = rootfs::unmount_below(&path).map_err(|error| error.to_string())?;
     rootfs::remove_all(&path).map_err(|error| error.to_string())?;
     Ok(mounts)
@@ -161,8 +176,8 @@ pub(super) fn try_lock(home: &Path) -> Result<Option<OwnedFd>> {
     Ok(flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(directory))
 }
 
-pub(super) fn c_path(path: &Path) -> CString {
-    CString::new(path.as_os_str().as_bytes()).unwrap_or_default()
+pub(super) fn c_path(path: &Path) -> Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(at(format_args!("find {}", path.display())))
 }
 
 /// Lists the mounts: `dayfly rootfs ls`.

@@ -17,8 +17,15 @@ pub(super) fn umount(options: &Umount) -> Result<()> {
     let _lock = try_lock(&home)?.ok_or_else(busy)?;
     let lazy = if options.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match unmount(&directory, lazy | UnmountFlags::NOFOLLOW) {
-        // EINVAL: nothing is mounted there any more.
-        Ok(()) | Err(Errno::INVAL) => {}
+        Ok(()) => {}
+        // EINVAL: nothing is mounted there in this mount namespace.
+        Err(Errno::INVAL) if !options.lazy && record.may_exist()? => {
+            return Err(format!(
+                "{} is mounted in another mount namespace (--lazy removes its changes nevertheless)",
+                directory.display()
+            ));
+        }
+        Err(Errno::INVAL) => {}
         Err(Errno::BUSY) => {
             return Err(format!(
                 "{} is in use (--lazy unmounts it nevertheless)",

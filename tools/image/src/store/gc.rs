@@ -56,12 +56,14 @@ impl Store {
 
     /// Returns the images that a reference, a container or a mount refers to.
     fn images_in_use(&self) -> Result<BTreeSet<String>> {
-        let mut used: BTreeSet<String> =
-            self.refs()?.into_iter().map(|(_, image)| image.hex()).collect();
+        let mut used = BTreeSet::new();
         let of = |part| -> Result<Vec<_>> {
             Ok(self.names(part)?.iter().map(|name| self.path(part, name).join("image")).collect())
         };
-        for link in [of("containers")?, of("mounts")?].concat() {
+        // A name that this version cannot parse keeps its image as well.
+        let refs = self.names("refs")?;
+        let refs = refs.iter().map(|name| self.path("refs", name)).collect();
+        for link in [refs, of("containers")?, of("mounts")?].concat() {
             match fs::read_link(&link) {
                 Ok(target) => {
                     used.extend(target.file_name().map(|name| name.to_string_lossy().into_owned()));

@@ -1,19 +1,21 @@
-//! Checks whether a process uses ids of a range, and whether an owner's directory is visible in any mount namespace.
+//! Checks whether processes use ids of a range, whether a process exists, and whether an owner's directory is visible in
+//! any mount namespace.
 //!
-//! A missing path is not enough to free a range: the directory may be on a mount that does not exist in this mount
-//! namespace, or may have been removed while its container still runs.
+//! A missing path is not enough to free what a container uses: the directory may be on a mount that does not exist in
+//! this mount namespace, or may have been removed while its container still runs.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::vec::Vec;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, stat, statat};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
+use sys::fs::c_path;
+use sys::identity::{Identity, has_exited};
 
-use super::RANGE;
+use crate::ids::RANGE;
 use crate::remove::{names, open_directory};
 
 /// The inode of the initial PID namespace (PROC_PID_INIT_INO, linux/proc_ns.h).
@@ -21,33 +23,47 @@ const INITIAL: u64 = 0xEFFF_FFFC;
 
 /// A snapshot of the processes of a host.
 #[derive(Debug)]
-pub(super) struct Census {
+pub struct Census {
     /// One entry per line of each process's uid_map (user_namespaces(7)): the line's first id in the parent namespace,
     /// its count of ids, and the process.
     maps: Vec<(u64, u64, Pid)>,
     /// The mount namespaces of the processes.
     mount_namespaces: Vec<u64>,
+    /// The processes, without zombies.
+    processes: Vec<Pid>,
     /// Whether the snapshot includes all processes of the host.
     is_whole: bool,
 }
 
 /// Returns the inode of this process's mount namespace.
-pub(super) fn own_mount_namespace() -> Result<u64, sys::Error> {
+///
+/// # Errors
+/// Those of stat(2).
+pub fn own_mount_namespace() -> Result<u64, sys::Error> {
     const PATH: &str = "/proc/self/ns/mnt";
     Ok(stat(PATH).context("stat", PATH)?.st_ino)
 }
 
 impl Census {
     /// Examines every process.
+    ///
+    /// # Errors
+    /// If /proc cannot be read.
     pub fn take() -> Result<Self, sys::Error> {
         let proc = open_directory(CWD.as_fd(), c"/proc").context("open", "/proc")?;
         let own = stat("/proc/self/ns/pid").context("stat", "/proc/self/ns/pid")?.st_ino;
-        let mut census =
-            Self { maps: Vec::new(), mount_namespaces: Vec::new(), is_whole: own == INITIAL };
+        // Another user's processes have no part in what belongs to a user without root's rights.
+        let is_user = !rustix::process::geteuid().is_root() || sys::user_namespace::is_nested();
+        let mut census = Self {
+            maps: Vec::new(),
+            mount_namespaces: Vec::new(),
+            processes: Vec::new(),
+            is_whole: own == INITIAL,
+        };
         for name in names(proc.as_fd()).context("read", "/proc")? {
             let Ok(name) = name.to_str() else { continue };
             let Some(pid) = name.parse().ok().and_then(Pid::from_raw) else { continue };
-            if census.add(&proc, name, pid).is_err() {
+            if census.add(&proc, name, pid).is_err() && !(is_user && is_of_other(&proc, name)) {
                 // An error for a process that has ended does not make the snapshot incomplete. For
                 // such a process, reading uid_map fails with EINVAL, reading ns/mnt fails with
                 // EACCES, and both may fail with ENOENT or ESRCH.
@@ -63,14 +79,25 @@ impl Census {
     fn add(&mut self, proc: &OwnedFd, name: &str, pid: Pid) -> Result<(), Errno> {
         let Some(mount_namespace) = mount_namespace_of(proc, name)? else { return Ok(()) };
         self.mount_namespaces.push(mount_namespace);
+        self.processes.push(pid);
         let text = sys::fs::read_at(proc, format!("{name}/uid_map").as_str())?;
         self.maps.extend(lines(&text).map(|(first, count)| (first, count, pid)));
         Ok(())
     }
 
+    /// Returns the process that has this identity, unless it has exited. Its pid may differ from the one that another PID
+    /// namespace gives it, so every process is asked. An unreadable process counts as another one.
+    pub fn find(&self, identity: Identity) -> Option<Pid> {
+        self.processes.iter().copied().find(|pid| {
+            pidfd_open(*pid, PidfdFlags::empty()).is_ok_and(|pidfd| {
+                Identity::of(*pid, &pidfd) == Ok(identity) && !has_exited(&pidfd)
+            })
+        })
+    }
+
     /// Returns a process that uses ids of the range: a process of the container that leased the range, or of a
     /// container nested in that container.
-    pub fn inhabitant(&self, first: u32) -> Option<Pid> {
+    pub(crate) fn inhabitant(&self, first: u32) -> Option<Pid> {
         let (first, end) = (u64::from(first), u64::from(first) + u64::from(RANGE));
         let is_inside = |start: u64, count: u64| start >= first && start + count <= end;
         self.maps.iter().find(|(start, count, _)| is_inside(*start, *count)).map(|(.., pid)| *pid)
@@ -84,6 +111,12 @@ impl Census {
     }
 }
 
+/// Returns whether a process belongs to another user.
+fn is_of_other(proc: &OwnedFd, name: &str) -> bool {
+    let euid = rustix::process::geteuid().as_raw();
+    statat(proc, name, AtFlags::empty()).is_ok_and(|stat| stat.st_uid != euid)
+}
+
 /// Returns the inode of a process's mount namespace, or `None` if the process is a zombie. A process whose first thread
 /// has exited is not a zombie while other threads run.
 fn mount_namespace_of(proc: &OwnedFd, name: &str) -> Result<Option<u64>, Errno> {
@@ -95,7 +128,7 @@ fn mount_namespace_of(proc: &OwnedFd, name: &str) -> Result<Option<u64>, Errno> 
     if let Some(inode) = of_thread(&format!("{name}/ns/mnt"))? {
         return Ok(Some(inode));
     }
-    let path = CString::new(format!("{name}/task")).unwrap_or_default();
+    let path = c_path(format!("{name}/task"))?;
     let threads = open_directory(proc.as_fd(), &path)?;
     for thread in names(threads.as_fd())? {
         let thread = thread.to_str().unwrap_or_default();
@@ -126,7 +159,8 @@ mod tests {
     fn who_has_all_ids_lives_in_no_range() {
         let maps = lines(b"         0          0 4294967295\n 0 200000 65536\n0 300001 5\n");
         let maps = maps.map(|(first, count)| (first, count, Pid::INIT)).collect();
-        let census = Census { maps, mount_namespaces: [7].to_vec(), is_whole: true };
+        let census =
+            Census { maps, mount_namespaces: [7].to_vec(), processes: Vec::new(), is_whole: true };
         let lives_in = |first| census.inhabitant(first).is_some();
         assert!(lives_in(200_000) && !lives_in(400_000) && lives_in(300_000));
         assert!(census.is_out_of_sight(8, 9) && census.is_out_of_sight(7, 7));
