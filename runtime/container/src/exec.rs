@@ -1,7 +1,6 @@
 //! `exec`: an additional process in a running container.
 
 use alloc::boxed::Box;
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,6 +13,7 @@ use spec::{Capabilities, Process, Str};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::defence::{Defence, is_off};
+use sys::fs::c_path;
 use trace::{PROGRAM, Phase};
 
 use crate::announce::{announce, check_preserved};
@@ -232,7 +232,7 @@ impl Container {
         let (_, init) = self.init().ok_or(Error::NotRunning)?;
         let given =
             Given { console: console.into_sender(), container: Some(init), ..Given::default() };
-        let bundle = CString::new(self.record.bundle.as_str()).unwrap_or_default();
+        let bundle = c_path(self.record.bundle.as_str()).context("find", &self.record.bundle)?;
         let (pid_file, pidfd_socket) = (options.pid_file, options.pidfd_socket);
         let mut on_turn = |turn: Turn<'_>| match turn {
             Turn::Born(child) => announce(child, "setns", pid_file, pidfd_socket, self.trace),

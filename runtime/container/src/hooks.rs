@@ -8,11 +8,11 @@ use launch::HookFailure;
 use plan::StateText;
 use plan::step::Hooks;
 
-use crate::{Container, Error, Warn};
+use crate::{Container, Error, Warn, record};
 
 /// Serializes hooks for the record as JSON; returns an empty string if there are no hooks.
-pub(crate) fn to_json(hooks: &[spec::Hook<'_>]) -> String {
-    if hooks.is_empty() { String::new() } else { serde_json::to_string(hooks).unwrap_or_default() }
+pub(crate) fn to_json(kind: &str, hooks: &[spec::Hook<'_>]) -> Result<String, Error> {
+    if hooks.is_empty() { Ok(String::new()) } else { record::to_json(kind, hooks) }
 }
 
 fn read(container: &Container, kind: &'static str, json: &str) -> Result<Hooks, Error> {
@@ -38,9 +38,10 @@ fn try_run(
     pid: i32,
 ) -> Result<(), HookFailure> {
     let state = StateText::from_head(&container.record.state_head);
-    let bundle = CString::new(container.record.bundle.as_str()).unwrap_or_default();
-    let manner =
-        launch::Manner { directory: Some(&bundle), tracer: Some(container.trace), limit: None };
+    // `create` has refused a path that cannot be converted.
+    let bundle = CString::new(container.record.bundle.as_str()).ok();
+    let directory = bundle.as_deref();
+    let manner = launch::Manner { directory, tracer: Some(container.trace), limit: None };
     launch::run_hooks(hooks, &state, status, pid, &manner)
 }
 

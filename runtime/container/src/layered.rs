@@ -17,6 +17,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::Access;
 use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::Context;
+use sys::fs::c_path;
 
 use crate::directory::{self, TryClone};
 use crate::layered::record::LayeredRecord;
@@ -155,7 +156,7 @@ pub(crate) fn prepare(
             mode,
             layers,
             upper,
-            directory: CString::new(&*directory).unwrap_or_default(),
+            directory: c_path(&*directory).context("find", &directory)?,
             root: None,
             // The root filesystem is used by one container only.
             volatile: true,

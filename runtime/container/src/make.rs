@@ -1,7 +1,6 @@
 //! Creates a container from a request: writes its record, launches its init, and announces init's pid to the caller.
 
 use alloc::boxed::Box;
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::ToString;
@@ -19,6 +18,7 @@ use rustix::net::{
 use spec::Spec;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
+use sys::fs::c_path;
 use trace::{PROGRAM, Phase};
 
 use crate::announce::{announce, check_preserved};
@@ -220,7 +220,7 @@ impl Making<'_> {
         let Begun { requests, mut fork, mut given } = begun;
         let Claimed { directory, lock } = claimed;
         let notify = self.listen_for_readiness(request, directory)?;
-        let record = self.describe(request, plan);
+        let record = self.describe(request, plan)?;
         let linux = self.spec.linux.as_ref();
         let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
         let swap = memory.and_then(|memory| memory.swap).unwrap_or(0);
@@ -239,7 +239,7 @@ impl Making<'_> {
         if let Some(requests) = requests {
             given.requests = Some(requests.listen_in(directory.as_fd())?);
         }
-        let bundle = CString::new(self.bundle.path.as_str()).unwrap_or_default();
+        let bundle = c_path(self.bundle.path.as_str()).context("find", &self.bundle.path)?;
         let mut header = None;
         // Closed after the launch.
         let mut of_fork = None;
@@ -268,6 +268,9 @@ impl Making<'_> {
                 let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
                 trace.point("write", directory::RECORD)?;
                 header = Some(draft.complete(child.pid, identity)?);
+                if let Some(own) = self.record_of_rootfs() {
+                    own.add_process(identity)?;
+                }
                 if let Some(TemplateUse::Become { .. }) = options.template
                     && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
                 {
@@ -428,7 +431,7 @@ impl Making<'_> {
     }
 
     /// Returns the container's record, which later commands read.
-    pub(crate) fn describe(&self, request: &Request<'_>, plan: &Plan) -> Record {
+    pub(crate) fn describe(&self, request: &Request<'_>, plan: &Plan) -> Result<Record, Error> {
         let Self { spec, bundle, .. } = self;
         let linux = spec.linux.as_ref();
         let namespaces = linux.map(|linux| &linux.namespaces[..]).unwrap_or_default();
@@ -439,7 +442,7 @@ impl Making<'_> {
             })
         };
         let root = spec.root.as_ref().map(|root| plan::absolute(&bundle.path, &root.path));
-        Record {
+        Ok(Record {
             id: request.id.to_string(),
             bundle: bundle.path.clone(),
             rootfs: root.unwrap_or_default(),
@@ -455,10 +458,10 @@ impl Making<'_> {
             resctrl: request.resctrl.clone(),
             namespaces: bits(false).bits(),
             own_namespaces: bits(true).bits(),
-            process: serde_json::to_string(&spec.process).unwrap_or_default(),
+            process: record::to_json("process", &spec.process)?,
             execution: plan.execution.clone(),
-            poststart: hooks::to_json(&spec.hooks.poststart),
-            poststop: hooks::to_json(&spec.hooks.poststop),
+            poststart: hooks::to_json("poststart hooks", &spec.hooks.poststart)?,
+            poststop: hooks::to_json("poststop hooks", &spec.hooks.poststop)?,
             keyring: !request.no_new_keyring,
             layered: self.record_of_rootfs().map(|record| Box::new(record.clone())),
             state_head: plan.state.head().to_string(),
@@ -469,6 +472,6 @@ impl Making<'_> {
                 }
                 _ => None,
             }),
-        }
+        })
     }
 }

@@ -8,6 +8,7 @@
 //! `exec` grant other rights, or `delete` remove something else.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -190,6 +191,15 @@ pub(crate) struct Stored {
 pub(crate) struct Draft {
     file: OwnedFd,
     header: Header,
+}
+
+/// Serializes a part of the configuration for the record.
+///
+/// # Errors
+/// [`Error::Json`]: without this part, later commands would not do what the configuration says.
+pub(crate) fn to_json<T: Serialize + ?Sized>(what: &str, value: &T) -> Result<String, Error> {
+    let failed = |error| Error::Json { what: format!("{what} for the record"), error };
+    serde_json::to_string(value).map_err(failed)
 }
 
 /// Creates the empty file of a record. Fails with EEXIST if the file exists, and with ENOENT if the directory has been

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::fs::Owned;
 
-use crate::Error;
 use crate::path::absolute;
+use crate::{Error, record};
 
 /// The image that criu writes last.
 const INVENTORY: &str = "inventory.img";
@@ -296,7 +296,7 @@ impl Directory {
             images.insert(name, size);
         }
         let sizes = Sizes { images, changes };
-        self.write(SIZES, &serde_json::to_vec(&sizes).unwrap_or_default())
+        self.write(SIZES, record::to_json(SIZES, &sizes)?.as_bytes())
     }
 
     /// Returns the names of the images.
@@ -390,7 +390,7 @@ impl Directory {
 
     /// Writes the targets of the standard streams.
     pub fn write_descriptors(&self, streams: &[String; 3]) -> Result<(), Error> {
-        self.write(DESCRIPTORS, &serde_json::to_vec(streams).unwrap_or_default())
+        self.write(DESCRIPTORS, record::to_json(DESCRIPTORS, streams)?.as_bytes())
     }
 
     /// Reads the targets of the standard streams.

@@ -1,7 +1,6 @@
 //! The steps of a restore that run when criu sends a notice: setting up the loopback device and running hooks once the
 //! namespaces exist, completing the record while the processes are stopped, and passing on the terminal.
 
-use alloc::ffi::CString;
 use alloc::string::ToString;
 
 use plan::Plan;
@@ -11,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use spec::NamespaceKind;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
+use sys::fs::c_path;
 
 use super::process::Process;
 use super::sharing::Originals;
@@ -82,7 +82,8 @@ impl Stages<'_> {
 
     fn run_hooks(&self, pid: i32) -> Result<(), Error> {
         let trace = self.making.trace;
-        let bundle = CString::new(self.making.bundle.path.as_str()).unwrap_or_default();
+        let bundle =
+            c_path(self.making.bundle.path.as_str()).context("find", &self.making.bundle.path)?;
         let manner = launch::Manner { directory: Some(&bundle), tracer: Some(trace), limit: None };
         for hooks in self.plan.runtime_hooks.iter().filter(|hooks| !hooks.list.is_empty()) {
             trace.point("run hooks", hooks.kind)?;
@@ -100,6 +101,9 @@ impl Stages<'_> {
         let (pid, pidfd) = open(pid)?;
         let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;
         let header = self.draft.complete(pid, identity)?;
+        if let Some(prepared) = &self.making.prepared {
+            prepared.record.add_process(identity)?;
+        }
         let child = Child { pid, pidfd };
         let options = self.making.options;
         announce(&child, "standard", options.pid_file, options.pidfd_socket, self.making.trace)?;

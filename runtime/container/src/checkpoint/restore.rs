@@ -1,6 +1,5 @@
 //! `restore`: creates a container from images.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::{String, ToString};
@@ -15,6 +14,7 @@ use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
 use rustix::process::Pid;
 use spec::Spec;
 use sys::clone::{Child, CloneFlags};
+use sys::fs::c_path;
 use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
@@ -104,7 +104,7 @@ pub fn restore_from<'a>(
     let rootfs = making.prepared.as_ref().map(Prepared::root);
     let mut request = Request { rootfs, ..request };
     let plan = making.compile(&mut request)?;
-    let record = making.describe(&request, plan);
+    let record = making.describe(&request, plan)?;
     if plan.cgroup.is_none() && record.own_namespaces & CloneFlags::NEWPID.bits() == 0 {
         // Nothing would find the processes of a restore that is interrupted.
         let what = "a container with neither a cgroup nor a PID namespace of its own";
@@ -461,7 +461,7 @@ fn kill(inits: impl IntoIterator<Item = OwnedFd>, cgroup: Option<&Cgroup>) {
 
 /// Joins a new session keyring, so that the container's processes do not inherit the caller's keyring from criu.
 fn join_keyring(id: &str) -> Result<(), Error> {
-    let name = CString::new(format!("_ses.{id}")).unwrap_or_default();
+    let name = c_path(format!("_ses.{id}")).context("join keyring of", id)?;
     match sys::keyring::join_session(&name) {
         Ok(key) => {
             // A failure is ignored, as in init.

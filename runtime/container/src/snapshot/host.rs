@@ -18,6 +18,7 @@ use rustix::mount::{
 use spec::mount_options::MountOptions;
 use spec::{InRoot, Mount};
 use sys::Context;
+use sys::fs::c_path;
 use sys::inside::{self, Links};
 use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
 
@@ -73,7 +74,7 @@ fn attach(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<(), Error> {
     let place = match target.relative() {
         "" => root,
         below => {
-            let path = CString::new(below).unwrap_or_default();
+            let path = c_path(below).context("find", below)?;
             let place =
                 inside::open(root.as_fd(), &path, DIRECTORY - OFlags::NOFOLLOW, Links::Follow);
             place.context("open", format!("{bundle_rootfs}/{below}"))?

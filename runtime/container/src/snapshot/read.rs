@@ -10,6 +10,8 @@ use rootfs::{Foreign, Layers, Mode, Recipe, Upper};
 use rustix::fs::{AtFlags, CWD, FileType, statat};
 use spec::mount_options::{MountOptions, SB_RDONLY};
 use spec::{InRoot, Mount, Str};
+use sys::Context;
+use sys::fs::c_path;
 use sys::mount::MountAttr;
 
 use super::words::{self, Ids, Words};
@@ -75,7 +77,7 @@ impl Reader<'_> {
             mode,
             layers,
             upper,
-            directory: CString::new(self.directory).unwrap_or_default(),
+            directory: c_path(self.directory).context("find", self.directory)?,
             root: words.ids.as_ref().map(root_of),
             volatile: false,
             label: None,

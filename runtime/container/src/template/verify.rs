@@ -59,9 +59,12 @@ pub(super) fn match_limits(init: Pid, child: Pid) -> Result<(), Refusal> {
         }
     }
     let path = |pid: Pid| format!("/proc/{}/oom_score_adj", pid.as_raw_nonzero());
-    let score = |pid| sys::fs::read_text(path(pid).as_str()).unwrap_or_default();
-    let wanted = score(init);
-    if wanted != score(child) {
+    let score = |pid| {
+        let read = sys::fs::read_text(path(pid).as_str());
+        read.map_err(|errno| failed("oom_score_adj", errno))
+    };
+    let wanted = score(init)?;
+    if wanted != score(child)? {
         sys::fs::write_at(CWD, path(child).as_str(), wanted.as_bytes())
             .map_err(|errno| failed("oom_score_adj", errno))?;
     }

@@ -85,7 +85,8 @@ fn random_name() -> Result<String> {
 /// # Errors
 /// Those of removing; a missing tree is not an error.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    let c_path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+    let c_path = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::errno("remove", path)(Errno::INVAL))?;
     rootfs::remove_all(&c_path).map_err(|error| Error::errno("remove", path)(error.errno))
 }
 
