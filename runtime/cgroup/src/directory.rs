@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt::{self, Display, Write};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, openat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, fstat, openat, statat};
 use rustix::io::{Errno, read, write};
 use sys::Context;
 
@@ -44,6 +44,15 @@ impl Directory {
 
     pub fn into_fd(self) -> OwnedFd {
         self.fd
+    }
+
+    /// Returns whether the path still leads to this cgroup: it has neither been removed nor replaced by another one.
+    pub fn is_at_its_path(&self) -> bool {
+        let found = statat(CWD, self.path.as_str(), AtFlags::SYMLINK_NOFOLLOW);
+        match (found, fstat(&self.fd)) {
+            (Ok(found), Ok(own)) => (found.st_dev, found.st_ino) == (own.st_dev, own.st_ino),
+            _ => false,
+        }
     }
 
     /// Opens a file of this cgroup.

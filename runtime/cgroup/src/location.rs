@@ -104,7 +104,8 @@ fn is_limited(directory: &str, name: &str) -> bool {
 /// Returns whether the text of a memory limit means unlimited: `max`, or a number of at least 2⁶³ − 1 MiB. On cgroup v1
 /// the kernel prints the largest multiple of the page size below 2⁶³.
 fn is_unlimited(text: &[u8]) -> bool {
-    let text = core::str::from_utf8(text).unwrap_or_default().trim_ascii_end();
+    let Ok(text) = core::str::from_utf8(text) else { return false };
+    let text = text.trim_ascii_end();
     text == "max" || text.parse().is_ok_and(|limit: u64| limit >= i64::MAX as u64 >> 20 << 20)
 }
 
@@ -238,8 +239,9 @@ impl Location {
                 None => return false,
             },
         };
-        // The root of a hierarchy is skipped: it is the cgroup of the whole host and has no limit.
-        let mut above = place.ancestors().skip(1);
+        // The mount point is looked at as well: in a cgroup namespace, as in a container, it is a cgroup of the host,
+        // which may have a limit. The root of the host's hierarchy has no such file, or no limit.
+        let mut above = place.ancestors();
         is_limited(place.directory(), name) || above.any(|directory| is_limited(directory, name))
     }
 
@@ -397,6 +399,27 @@ mod tests {
         let error = Location::resolve(&unified(), Some("system.slice:runc:id"), "id").unwrap_err();
         assert!(error.to_string().contains("--systemd-cgroup"));
         assert!(absolute(&unified(), "/odd:but:fine").is_ok());
+    }
+
+    /// In a cgroup namespace, as in Docker, kind or CI, the mount point is a cgroup of the host.
+    #[test]
+    fn the_root_of_a_namespace_may_have_a_limit() {
+        let top = std::env::temp_dir().join(format!("dayfly-limits-{}", std::process::id()));
+        let root = top.to_str().unwrap().to_string();
+        std::fs::create_dir_all(top.join("parent/name")).unwrap();
+        let hierarchies = Hierarchies { root: root.clone(), unified: Some(root), legacy: vec![] };
+        let location = Location::resolve(&hierarchies, Some("/parent/name"), "id").unwrap();
+        assert!(!location.limits_memory(), "the host's root has no such file");
+        for at in ["", "parent", "parent/name"] {
+            std::fs::write(top.join(at).join("memory.max"), "max\n").unwrap();
+        }
+        assert!(!location.limits_memory());
+        for at in ["", "parent", "parent/name"] {
+            std::fs::write(top.join(at).join("memory.max"), "67108864\n").unwrap();
+            assert!(location.limits_memory(), "{at:?}");
+            std::fs::write(top.join(at).join("memory.max"), "max\n").unwrap();
+        }
+        std::fs::remove_dir_all(top).unwrap();
     }
 
     #[test]

@@ -109,19 +109,23 @@ pub(crate) fn remove(cgroup: &Cgroup, paths: &[String]) -> Result<(), Error> {
     if busy.is_empty() { Ok(()) } else { force(cgroup, &busy) }
 }
 
-/// Removes those directories that are empty, and returns the paths of the others.
+/// Removes those directories that are empty, and returns the paths of the others. An error for one directory does not
+/// keep the others: all are tried before the first error is returned.
 fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
     let mut busy = Vec::new();
+    let mut failed = None;
     for path in paths {
         match rmdir(*path) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(Errno::BUSY | Errno::NOTEMPTY) => busy.push(*path),
             // On a read-only mount, rmdir(2) fails with EROFS even for a missing directory.
             Err(_) if Directory::open(path).is_err_and(|error| error.errno == Errno::NOENT) => {}
-            Err(errno) => return Err(sys::Error::new("rmdir", *path, errno).into()),
+            Err(errno) => {
+                failed.get_or_insert_with(|| sys::Error::new("rmdir", *path, errno));
+            }
         }
     }
-    Ok(busy)
+    failed.map_or(Ok(busy), |error| Err(error.into()))
 }
 
 /// Kills processes, waits for their exit and removes directories, until all of `paths` are removed or the time limit
@@ -136,16 +140,23 @@ fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
         }
         let mut left = Vec::new();
         for path in paths {
-            let emptied = match cgroup.opened(path) {
-                Some(own) => empty(own, deadline),
-                None => {
-                    Directory::open(path).map_err(Error::from).and_then(|d| empty(&d, deadline))
-                }
+            let opened;
+            let own = match cgroup.opened(path) {
+                Some(own) => own,
+                None => match Directory::open(path) {
+                    Err(error) if error.errno == Errno::NOENT => continue,
+                    result => {
+                        opened = result?;
+                        &opened
+                    }
+                },
             };
-            match emptied {
-                // Another process has removed this cgroup. A new cgroup with the same name must not be removed.
-                Err(error) if error.is_gone() => {}
-                result => left.push(result.map(|()| path)?),
+            match empty(own, deadline) {
+                // Another process has removed this cgroup. A new cgroup with the same name must not be removed. If the
+                // cgroup itself is still there, one below it has disappeared.
+                Err(error) if error.is_gone() && !own.is_at_its_path() => {}
+                Err(error) if !error.is_gone() => return Err(error),
+                _ => left.push(path),
             }
         }
         paths = busy_of(&left)?;
