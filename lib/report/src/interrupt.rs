@@ -44,6 +44,11 @@ pub fn catch(second: Second) -> Result<(), Error> {
         }
         signal_hook::flag::register(signal, Arc::clone(came)).map_err(failed)?;
     }
+    // With a handler, a write beyond RLIMIT_FSIZE fails with EFBIG, which the program reports. By default, the signal
+    // kills the program without a word, and nothing is cleaned up. A program that is executed gets the default back.
+    let xfsz = signal_hook::consts::SIGXFSZ;
+    let failed = |error| Error::system("catch signal", xfsz, error);
+    signal_hook::flag::register(xfsz, Arc::default()).map_err(failed)?;
     Ok(())
 }
 

@@ -26,6 +26,7 @@ pub mod size;
 pub mod statistics;
 pub mod table;
 pub mod time;
+pub mod umask;
 pub mod usage;
 
 pub use error::Error;

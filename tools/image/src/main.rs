@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    report::umask::guard();
     let command = usage::arguments::<Options>().command;
     // The walk of a deep directory tree holds a descriptor for each level, and each unfinished layer holds one as well.
     let limit = getrlimit(Resource::Nofile);

@@ -1,5 +1,6 @@
 //! A client of the OCI distribution protocol, for manifests and blobs of a repository.
 
+mod asked_host;
 mod auth;
 mod challenge;
 mod download;
@@ -14,6 +15,7 @@ use crate::digest::Digest;
 use crate::error::{Error, Result};
 use crate::oci::{DOCUMENT, Descriptor, INDEX, MANIFEST};
 use crate::reference::Reference;
+use asked_host::{Remembering, last_asked};
 use auth::{Credentials, Wanted};
 use challenge::Challenge;
 use download::Download;
@@ -27,6 +29,7 @@ use std::time::Duration;
 use transfer::{PROGRESS, Transfer};
 use ureq::http::{Response, Uri};
 use ureq::tls::TlsConfig;
+use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, ResponseExt};
 
 /// The host that serves Docker Hub.
@@ -107,7 +110,7 @@ impl Remote {
         let credentials = auth::find(wanted, access.auth_file.as_deref())?;
         let server = if host == HUB { HUBS_HOST } else { &host };
         Ok(Self {
-            agent: agent.into(),
+            agent: Agent::with_parts(agent, DefaultConnector::default(), Remembering::default()),
             base: format!("{scheme}://{server}/v2/{repository}"),
             plain_http: access.plain_http,
             patience: access.patience,
@@ -213,7 +216,7 @@ impl Remote {
         url: &str,
         call: impl FnOnce() -> std::result::Result<Response<Body>, ureq::Error> + Send + 'static,
     ) -> std::result::Result<Response<Body>, String> {
-        let answer = apart(call);
+        let answer = apart(move || last_asked(call));
         let uri: Option<Uri> = url.parse().ok();
         let host = uri.as_ref().and_then(Uri::authority).map_or(url, |host| host.as_str());
         let proxy = self
@@ -221,15 +224,17 @@ impl Remote {
             .config()
             .proxy()
             .filter(|proxy| uri.as_ref().is_none_or(|uri| !proxy.is_no_proxy(uri)));
-        let asked = Asked {
-            host,
-            proxy: proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port())),
-            is_here: is_loopback(host),
-            patience: self.patience,
+        let proxy = proxy.map(|proxy| format!("{}:{}", proxy.host(), proxy.port()));
+        let unanswered = |error: &ureq::Error, last: Option<String>| {
+            // A proxy is asked instead of each host.
+            let last = last.filter(|_| proxy.is_none());
+            let host = last.as_deref().unwrap_or(host);
+            let (is_here, patience) = (is_loopback(host), self.patience);
+            Asked { host, proxy: proxy.clone(), is_here, patience }.unanswered(error)
         };
         // Resolving, connecting, sending and the response have separate timeouts.
         match receive(&answer, self.patience * 5) {
-            Ok(Some(answer)) => answer.map_err(|error| asked.unanswered(&error)),
+            Ok(Some((answer, last))) => answer.map_err(|error| unanswered(&error, last)),
             Ok(None) => Err(format!("{host} does not answer")),
             Err(error) => Err(error.to_string()),
         }
