@@ -1,9 +1,12 @@
 //! Finds resources that a container has left behind.
 
+use crate::cache::CACHE;
 use crate::cgroups;
 use crate::view::View;
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Returns every trace of the containers `ids` and of the directory `bed`: mounts, cgroups, processes. Empty if there
 /// is no trace.
@@ -18,22 +21,91 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
     for line in mounts.lines().filter(left) {
         found.push(format!("mount left behind: {line}"));
     }
-    for hierarchy in cgroups::hierarchies(view) {
-        for id in ids {
-            // The second is the common parent of a template's cgroup and those of its containers.
-            for path in [cgroups::path_of(id), format!("{}.template", cgroups::path_of(id))] {
-                let dir = hierarchy.join(path.trim_start_matches('/'));
-                if dir.exists() {
-                    found.push(format!("cgroup left behind: {}", dir.display()));
-                }
-            }
-        }
+    for dir in cgroups_of(view, ids) {
+        found.push(format!("cgroup left behind: {}", dir.display()));
     }
     for (pid, id) in processes(ids) {
         let command = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         found.push(format!("process left behind: {pid} of {id}: {}", command.replace('\0', " ")));
     }
     found
+}
+
+/// Returns the cgroups of these containers that exist, in every hierarchy. The directories are read, and not looked for
+/// by name: a container whose configuration names no cgroup has one outside of [`cgroups::PARENT`].
+fn cgroups_of(view: View, ids: &[String]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for hierarchy in cgroups::hierarchies(view) {
+        for parent in [hierarchy.join(cgroups::PARENT.trim_start_matches('/')), hierarchy] {
+            for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                // The common parent of a template's cgroup and those of its containers has the template's name.
+                let name = name.strip_suffix(".template").unwrap_or(&name);
+                if ids.iter().any(|id| id == name) {
+                    found.push(entry.path());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The cgroups of all hierarchies at the beginning of the run.
+#[derive(Debug)]
+pub struct Cgroups {
+    view: View,
+    before: BTreeSet<PathBuf>,
+}
+
+impl Cgroups {
+    /// Returns the present cgroups.
+    #[must_use]
+    pub fn look(view: View) -> Self {
+        Self { view, before: all_cgroups(view) }
+    }
+
+    /// Returns the cgroups that the run has left: those that are new and have the name of one of its containers, or are
+    /// below [`cgroups::PARENT`] and belong to no other run. A case checks only its own containers, and only once. Gives
+    /// processes that are exiting a moment.
+    #[must_use]
+    pub fn left(&self) -> Vec<String> {
+        let own = format!("df{}-", std::process::id());
+        let is_left = |path: &PathBuf| {
+            let of_other = |name: &str| {
+                let number = name.strip_prefix("df").and_then(|rest| rest.split_once('-'));
+                number.is_some_and(|(pid, _)| pid.parse::<u32>().is_ok()) && !name.starts_with(&own)
+            };
+            let path = path.to_string_lossy();
+            let mut names = path.split('/');
+            // Another run may need the parent itself.
+            let is_below = path.contains(&format!("{}/", cgroups::PARENT));
+            path.contains(&own) || is_below && !names.any(of_other)
+        };
+        let begin = Instant::now();
+        loop {
+            let now = all_cgroups(self.view);
+            let new = now.difference(&self.before).filter(|path| is_left(path));
+            let left: Vec<String> = new.map(|path| path.display().to_string()).collect();
+            if left.is_empty() || begin.elapsed() >= crate::wait::patience() / 4 {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn all_cgroups(view: View) -> BTreeSet<PathBuf> {
+    let mut all = BTreeSet::new();
+    let mut open = cgroups::hierarchies(view);
+    while let Some(directory) = open.pop() {
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        for path in below.map(|entry| entry.path()) {
+            open.push(path.clone());
+            all.insert(path);
+        }
+    }
+    all
 }
 
 /// Returns every process in a cgroup named after one of `ids`, or with one of them in its command line.
@@ -82,7 +154,7 @@ pub fn state(pid: i32) -> Option<char> {
 /// Kills the processes and removes the cgroups that [`find`] would return, so that a failed case does not make others
 /// fail.
 pub fn sweep(view: View, ids: &[String]) {
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     loop {
         let left = processes(ids);
         for (pid, id) in &left {
@@ -96,15 +168,13 @@ pub fn sweep(view: View, ids: &[String]) {
                 let _ = fs::write(freezer.join("freezer.state"), "THAWED");
             }
         }
-        if left.is_empty() || begin.elapsed() >= crate::wait::patience() / 4 {
+        // A killed process leaves its cgroups a moment after it has disappeared from /proc, so that a removal may fail.
+        let cgroups = cgroups_of(view, ids);
+        cgroups.iter().for_each(|path| remove_tree(path));
+        if left.is_empty() && cgroups.is_empty() || begin.elapsed() >= crate::wait::patience() / 4 {
             break;
         }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-    for hierarchy in cgroups::hierarchies(view) {
-        for id in ids {
-            remove_tree(&hierarchy.join(cgroups::path_of(id).trim_start_matches('/')));
-        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -150,8 +220,6 @@ impl Host {
     }
 }
 
-/// The directory of dayfly's cache, which is kept from one start to the next.
-const CACHE: &str = "/run/dayfly-cache";
 /// The directory of pinned device programs: one program for each list of rules, shared by all containers with that
 /// list.
 const PINS: &str = "/run/dayfly-cache/mounts/bpf/device";

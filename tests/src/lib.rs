@@ -23,6 +23,7 @@ pub use linkme;
 pub mod agent;
 pub mod bed;
 pub mod bundle;
+pub mod cache;
 pub mod cgroups;
 pub mod console;
 pub mod container;

@@ -6,6 +6,7 @@
 use crate::bed::Bed;
 use crate::cgroups;
 use crate::ended;
+use crate::leak;
 use crate::rootfs;
 use crate::running;
 use crate::subject::Subject;
@@ -161,10 +162,16 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
         MESSAGE.with(|message| *message.borrow_mut() = info.to_string());
     }));
     let start = Instant::now();
-    let (passed, failed, skipped) = run_all(&cases, view, &runtime, &shared);
+    let before = leak::Cgroups::look(view);
+    let (passed, mut failed, skipped) = run_all(&cases, view, &runtime, &shared);
     let _ = panic::take_hook();
     let _ = std::fs::remove_dir_all(&shared);
     cgroups::remove_parents(view);
+    let left = before.left();
+    if !left.is_empty() {
+        let (name, count) = ("the whole run".to_owned(), left.len());
+        failed.push((name, format!("{count} cgroups left behind:\n  {}", left.join("\n  "))));
+    }
     for (name, message) in &failed {
         println!("\n---- {name}\n{message}");
     }

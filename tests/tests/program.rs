@@ -2,6 +2,7 @@
 //! (`cache::kept_program`).
 
 use dayfly_tests::bed::Bed;
+use dayfly_tests::cache::OwnCache;
 use dayfly_tests::case;
 use dayfly_tests::program;
 use dayfly_tests::runner::Case;
@@ -140,13 +141,17 @@ fn a_runtime_that_was_replaced(bed: &Bed) {
 }
 
 fn four_at_most(bed: &Bed) {
+    let _cache = OwnCache::begin();
+    // Those below the cover are in the mount table as well.
+    let covered = mounts();
     for number in 0..9 {
         let runtime = runtime(bed, &format!("runtime{number}"));
         assert!(makes_one(bed, &runtime));
         assert!(!makes_one(bed, &runtime));
         let kept: Vec<_> = fs::read_dir(KEPT).expect("read").flatten().collect();
         assert!(kept.len() <= 4, "{kept:?}");
-        assert!(mounts().len() <= kept.len(), "{:?}", mounts());
+        let own = mounts().into_iter().filter(|mount| !covered.contains(mount));
+        assert!(own.count() <= kept.len(), "{:?}", mounts());
     }
 }
 

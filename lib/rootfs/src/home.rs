@@ -135,7 +135,12 @@ impl Judge {
         if let Some(pid) = links.process.and_then(|identity| census.find(identity)) {
             return Ok(Some(User::Process(pid)));
         }
-        let is_gone = presence.is_final(links.mount_namespace, census)?;
+        // A directory of an earlier version does not say in which mount namespace its owner is: in this one.
+        let mount_namespace = match links.mount_namespace {
+            0 => own_mount_namespace()?,
+            known => known,
+        };
+        let is_gone = presence.is_final(mount_namespace, census)?;
         Ok((!is_gone).then_some(User::Container))
     }
 

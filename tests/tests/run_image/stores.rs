@@ -19,6 +19,9 @@ const CASES: &[Case] = &[
     case!(one_name_in_two_mount_namespaces).unlike_runc().needs(programs),
 ];
 
+/// The initial PID namespace (PROC_PID_INIT_INO, linux/proc_ns.h).
+const INITIAL: &str = "pid:[4026531836]";
+
 /// Runs a script in new namespaces, in which the bed's state root is on a mount that no other namespace has. `R` is the
 /// runtime with its state root, `IN NAME SCRIPT` runs a shell in a container.
 fn apart(bed: &Bed, flags: &[&str], script: &str) -> Call {
@@ -78,17 +81,28 @@ fn collect_meanwhile(bed: &Bed, flags: &[&str]) {
         assert_eq!(running.wait().ok().stdout, "precious\n/d\n/new\n");
         nothing_is_left(bed);
     }
-    // A container whose whole mount namespace is gone, with the state root, is removed.
+    // A container whose whole mount namespace is gone, with the state root, is removed, if all processes of the host are
+    // to be seen here.
     let id = bed.id();
     let script = format!(
         "R run -d --name {id} --image test sleep 1000 >&2; kill -9 $(R state {id} | grep -o '\"pid\": [0-9]*' | cut -d' ' -f2)"
     );
     apart(bed, flags, &script).run().ok();
     assert!(home(bed, &id).exists());
-    let told = || gc(bed, &["image", "gc"]).stdout;
-    wait::until_true("its end", || told().starts_with("1 directory of containers"));
+    let is_initial = fs::read_link("/proc/self/ns/pid").expect("ns").ends_with(INITIAL);
+    // Process 1 may have capabilities that this process lacks.
+    if is_initial && fs::metadata("/proc/1/ns/mnt").is_ok() {
+        let told = || gc(bed, &["image", "gc"]).stdout;
+        wait::until_true("its end", || told().starts_with("1 directory of containers"));
+        nothing_is_left(bed);
+    } else {
+        gc(bed, &["image", "gc"]);
+        assert!(
+            home(bed, &id).exists(),
+            "another namespace may have processes that are not to be seen here"
+        );
+    }
     leak::sweep(bed.view, &[id]);
-    nothing_is_left(bed);
 }
 
 fn gc_in_another_mount_namespace(bed: &Bed) {

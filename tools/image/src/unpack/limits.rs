@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// The size up to which any ratio is allowed: a file of zeros compresses a thousandfold.
 const FREE: u64 = 64 << 20;
 /// The number of name lookups that every import may make; each lookup takes at least a tenth of a microsecond.
-const STEPS: u64 = 64 << 20;
+const STEPS: u64 = 8 << 20;
 /// The additional lookups allowed per entry. A path of 60 bytes needs 30.
 const STEPS_OF_ENTRY: u64 = 256;
 /// The number of bytes of memory allowed for each byte read from a blob. An image with many directories needs more
