@@ -10,11 +10,8 @@ use dayfly_tests::runner::Case;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serde_json::json;
 use std::fs;
-<<<<<<< HEAD
 use std::os::fd::AsRawFd;
-=======
 use std::os::unix::fs::PermissionsExt;
->>>>>>> ef7d63b9 (tests: keep the faults that the oracle must find, and explain the differences that are meant)
 use std::path::PathBuf;
 
 dayfly_tests::subject!(Runtime, CASES);
