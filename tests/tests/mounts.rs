@@ -34,6 +34,7 @@ const CASES: &[Case] = &[
     case!(cgroup_mount_v1_has_room).on(&[View::V1, View::Hybrid]),
     case!(cgroup2_is_v2_on_every_host).on(&[View::V1, View::Hybrid]),
     case!(cgroup_without_cgroup_namespace).on(&[View::V1, View::Hybrid]),
+    case!(cgroups_have_the_propagation_of_their_options).on(&[View::V1, View::Hybrid]),
     case!(rootfs_read_only),
     case!(rootfs_read_only_with_missing_target),
     case!(rootfs_propagation),
@@ -248,6 +249,18 @@ fn cgroup_without_cgroup_namespace(bed: &Bed) {
     let outcome = c.run();
     assert!(!outcome.stdout.contains("dayfly-test"), "{outcome}");
     assert!(outcome.lines().contains(&"1"), "{outcome}");
+}
+
+/// Podman asks for private cgroups; without the option, bind mounts are slaves of the host's.
+fn cgroups_have_the_propagation_of_their_options(bed: &Bed) {
+    for (word, is_private) in [("rprivate", true), ("rslave", false)] {
+        let options = [word, "nosuid", "noexec", "nodev"];
+        let mount = json!({ "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": options });
+        let bundle = bed.bundle().without_namespace("cgroup").remount("/sys/fs/cgroup", mount);
+        let c = bundle.sh("grep -c ' /sys/fs/cgroup/.* master:' /proc/self/mountinfo; true").make();
+        let outcome = c.bundle_call("run", &[]).on_shared_mounts().run().ok();
+        assert_eq!(outcome.stdout == "0\n", is_private, "{word}: {outcome}");
+    }
 }
 
 fn rootfs_read_only(bed: &Bed) {

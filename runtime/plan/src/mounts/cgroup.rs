@@ -8,13 +8,15 @@ use spec::mount_options::{AttrChange, MountOptions};
 use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
-use sys::mount::{MountAttr, attr, propagation};
+use sys::mount::{MountAttr, attr};
 
+use super::bind::propagation_of_bind;
 use super::filesystem::{self, context_of};
+use super::root::root_propagation;
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_str, in_root};
-use crate::step::{CloneTree, InitStep, Link, MountFs, Propagation, Target};
+use crate::step::{CloneTree, InitStep, Link, MountFs, Target};
 use crate::{Error, keep};
 
 /// Adds the steps that mount /sys/fs/cgroup. If the container has its own cgroup namespace, this is a new mount, which
@@ -32,16 +34,13 @@ pub(super) fn compile(
     destination: &InRoot<'_>,
 ) -> Result<(), Error> {
     let private = context.namespaces.has(CloneFlags::NEWCGROUP);
-    let own = AttrChange {
-        set: options.attr.set | options.recursive_attr.set,
-        clear: options.attr.clear | options.recursive_attr.clear,
-    };
+    let own = own_attributes(options);
     let Some(location) = context.cgroup else {
         return Err(Error::config(format!("mount {destination}: the container has no cgroup")));
     };
     if mount.kind == "cgroup2" || location.is_unified() {
         if let (Some(place), false) = (&location.unified, private) {
-            return bind_cgroup(builder, context, place.mount(), &own, destination);
+            return bind_cgroup(builder, context, place.mount(), options, destination);
         }
         let step = filesystem::new("cgroup2", Some("cgroup"), options, destination, None)?;
         builder.init(InitStep::MountFs(step));
@@ -77,7 +76,7 @@ pub(super) fn compile(
             let step = filesystem::new("cgroup", Some("cgroup"), &options, &below, None)?;
             builder.init(InitStep::MountFs(step));
         } else {
-            bind_cgroup(builder, context, hierarchy.place.directory(), &own, &below)?;
+            bind_cgroup(builder, context, hierarchy.place.directory(), options, &below)?;
         }
         // Co-mounted controllers are also available under each of their names: cpu in addition to cpu,cpuacct.
         for link in name.split(',').filter(|link| *link != name) {
@@ -90,14 +89,24 @@ pub(super) fn compile(
     Ok(())
 }
 
+/// Returns the attributes of the options; a cgroup file system has no mounts below it.
+fn own_attributes(options: &MountOptions<'_>) -> AttrChange {
+    AttrChange {
+        set: options.attr.set | options.recursive_attr.set,
+        clear: options.attr.clear | options.recursive_attr.clear,
+    }
+}
+
 fn bind_cgroup(
     builder: &mut Builder,
     context: &Context<'_, '_>,
     source: &str,
-    change: &AttrChange,
+    options: &MountOptions<'_>,
     destination: &InRoot<'_>,
 ) -> Result<(), Error> {
     let slot = builder.slot();
+    let change = own_attributes(options);
+    let changes = propagation_of_bind(root_propagation(context.linux)?, options, true);
     // An unprivileged caller may have write access to parts of the host's hierarchy. Without protection, its container
     // could write to all cgroups of the caller, not only to the container's own (CVE-2023-25809).
     let undefended = is_off(Defence::CgroupReadOnly);
@@ -108,7 +117,7 @@ fn bind_cgroup(
         source: c_str(source)?,
         keep_link: false,
         recursive: true,
-        propagation: &[Propagation { kind: propagation::SLAVE, recursive: true }],
+        propagation: keep::all(changes),
         attr: MountAttr {
             set: (change.set & !taken_back) | protection,
             clear: change.clear,
