@@ -49,6 +49,9 @@ const CASES: &[Case] = &[
     Case::new("the_hosts_root_as_root", used::the_hosts_root_as_root)
         .needs(used::has_programs)
         .unlike_runc(),
+    Case::new("no_mount_namespace_beside_pins", used::no_mount_namespace_beside_pins)
+        .needs(used::may_mount_in_copies)
+        .unlike_runc(),
     Case::new("mounts_propagate_without_pins", used::mounts_propagate_without_pins)
         .needs(used::has_programs),
     case!(a_directory_over_a_file),

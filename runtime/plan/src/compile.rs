@@ -98,7 +98,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     // the mounts.
     let first = core::mem::replace(&mut builder.init, Vec::with_capacity(64));
     compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
-    mounts::leave_out_pins(&mut builder);
+    mounts::leave_out_pins(&mut builder, &context);
     let mut mounts = core::mem::replace(&mut builder.init, first);
     let mut limits = process::limits(process)?;
     let room = clone::room(builder.slots, request.preserve_fds);

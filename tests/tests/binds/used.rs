@@ -123,6 +123,25 @@ pub fn the_hosts_root_as_root(bed: &Bed) {
     assert_eq!(outcome.stdout, "host\n0\n".repeat(3), "{outcome}");
 }
 
+/// # Errors
+/// What this host lacks.
+pub fn may_mount_in_copies() -> Result<(), String> {
+    has_programs().and_then(|()| dayfly_tests::kernel::has_detached())
+}
+
+/// Without a mount namespace, mounts are made in the copy of the root, which has to be made in the host's namespace. The
+/// mount below the root makes dayfly look for pins.
+pub fn no_mount_namespace_beside_pins(bed: &Bed) {
+    let none = json!([]);
+    let bundle = bed.bundle().set("/linux/maskedPaths", none.clone());
+    let bundle = bundle.set("/linux/readonlyPaths", none).without_namespace("mount");
+    let c = bundle.sh("echo inside").make();
+    let script = format!(
+        "mkdir -p \"$BUNDLE/rootfs/below\"; mount -t tmpfs below \"$BUNDLE/rootfs/below\"; {RUN}"
+    );
+    assert_eq!(on_used_host(&c, "", &script).ok().stdout, "inside\n");
+}
+
 /// The tree is still a slave of the host's mounts, or their peer (`HostToContainer` and `Bidirectional` of Kubernetes).
 pub fn mounts_propagate_without_pins(bed: &Bed) {
     let sleeping = |option: &str, root: &str| {

@@ -39,11 +39,12 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
 }
 
 /// Adds the step that leaves pinned mount namespaces out of the copied trees, if the parent has copied one with all mounts
-/// below it. If init copies the trees, it does so in its own mount namespace, which has none.
-pub fn leave_out_pins(builder: &mut Builder) {
+/// below it. If init copies the trees, it does so in its own mount namespace, which has none. Without a mount namespace,
+/// the container sees the host's pins anyway, and mounts can be made only in a tree that was copied in this namespace.
+pub fn leave_out_pins(builder: &mut Builder, context: &Context<'_, '_>) {
     let may_have_pins =
         |step: &ParentStep| matches!(step, ParentStep::CloneTree(tree) if tree.recursive);
-    if builder.parent.iter().any(may_have_pins) {
+    if context.namespaces.has(CloneFlags::NEWNS) && builder.parent.iter().any(may_have_pins) {
         builder.parent(ParentStep::LeaveOutPins);
     }
 }

@@ -122,8 +122,12 @@ fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut F
     }
 }
 
-/// Every recursive copy of the parent is followed by the step that leaves pins out.
+/// Every recursive copy of the parent is followed by the step that leaves pins out, if init attaches the root in a mount
+/// namespace.
 fn pins_left_out(look: &Look<'_>, finding: &mut Finding) {
+    if look.first(init!(InitStep::AttachRoot { .. })).is_none() {
+        return;
+    }
     let last = look.first(parent!(ParentStep::LeaveOutPins));
     for number in 0..look.steps().end {
         if let Some(ParentStep::CloneTree(tree)) = look.step(number).parent
