@@ -454,9 +454,10 @@ const ERRORS: &[&str] = &[
     "argument list too long",
 ];
 
-/// Returns the last of the known texts in what a failed runtime wrote, or "other".
+/// Returns the last of the known texts in what a failed runtime wrote, or "other". A warning is not why it failed.
 fn class(text: &str) -> String {
-    let text = text.to_lowercase();
+    let lines = text.lines().filter(|line| !line.contains("level=warning"));
+    let text = lines.collect::<Vec<_>>().join("\n").to_lowercase();
     let found =
         ERRORS.iter().filter_map(|error| Some((text.rfind(error)?, error.len(), *error))).max();
     found.map_or("other", |(_, _, error)| error).to_owned()
@@ -472,5 +473,6 @@ mod tests {
         assert_eq!(class("a: permission denied: b: not a directory"), "not a directory");
         assert_eq!(class("no such device or address"), "no such device or address");
         assert_eq!(class("what"), "other");
+        assert_eq!(class("level=warning msg=\"file exists\"\nlevel=error msg=what"), "other");
     }
 }
