@@ -245,8 +245,8 @@ fn refused(bed: &Bed) {
         .make()
         .run()
         .fails("rootless container requires user namespaces: \"dayfly spec --rootless\" writes");
-    for (field, what) in [("/linux/uidMappings", "UID"), ("/linux/gidMappings", "GID")] {
-        let text = format!("rootless containers requires at least one {what} mapping");
+    for (field, what) in [("/linux/uidMappings", "uid"), ("/linux/gidMappings", "gid")] {
+        let text = format!("user namespaces enabled, but no {what} mappings found");
         user.single().unset(field).make().run().fails(&text);
     }
     let with = |pointer: &str, value: Value| user.ranges().set(pointer, value).make().run();

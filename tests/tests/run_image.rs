@@ -193,7 +193,7 @@ fn binds_and_memory(bed: &Bed) {
     fs::create_dir_all(dir.join("below")).expect("mkdir");
     fs::write(dir.join("file"), "of the host\n").expect("write");
     let dir = path(&dir);
-    let script = "cat /data/file; touch /data/new; touch /ro/new; stat -c %a /mem; grep -c 'size=1024k' /proc/mounts; \
+    let script = "cat /data/file; touch /data/new; touch /ro/new; stat -c %a /mem; grep -c ' /mem .*size=1024k' /proc/mounts; \
         grep -E ' /(data|ro) ' /proc/mounts";
     let volumes = [
         "-v",
