@@ -28,6 +28,21 @@ pub fn hierarchies(view: View) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Returns the directory of this process's cgroup in the hierarchy that is mounted at `hierarchy`.
+#[must_use]
+pub fn own(hierarchy: &Path) -> PathBuf {
+    let table = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let name = hierarchy.file_name().unwrap_or_default().to_string_lossy();
+    let is_unified = hierarchy.join("cgroup.controllers").exists();
+    // Number, controllers, path: proc_pid_cgroup(5).
+    let mut lines = table.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
+    let own = lines.find(|(controllers, _)| match is_unified {
+        true => controllers.is_empty(),
+        false => controllers.split(',').any(|word| word.trim_start_matches("name=") == name),
+    });
+    hierarchy.join(own.map_or("", |(_, path)| path.trim_start_matches('/')))
+}
+
 /// Returns the directory of `path` under `controller` (`memory`, `pids`, …). In the v2 view all controllers share one
 /// tree.
 #[must_use]

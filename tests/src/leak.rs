@@ -36,7 +36,10 @@ pub fn find(view: View, bed: &Path, ids: &[String]) -> Vec<String> {
 fn cgroups_of(view: View, ids: &[String]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for hierarchy in cgroups::hierarchies(view) {
-        for parent in [hierarchy.join(cgroups::PARENT.trim_start_matches('/')), hierarchy] {
+        // A container without a cgroupsPath is in the caller's own cgroup.
+        let own = cgroups::own(&hierarchy);
+        let parents = [hierarchy.join(cgroups::PARENT.trim_start_matches('/')), own, hierarchy];
+        for parent in parents.iter().collect::<BTreeSet<_>>() {
             for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
                 let name = entry.file_name().to_string_lossy().into_owned();
                 // The common parent of a template's cgroup and those of its containers has the template's name.

@@ -74,12 +74,13 @@ pub fn ready(fds: &mut [PollFd<'_>], deadline: Deadline) -> Result<bool, Error> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
+    use rustix::fs::{CWD, Mode, OFlags, openat};
 
     #[test]
     fn a_lock_is_awaited_for_a_limited_time() {
         let path = std::env::temp_dir().join(format!("dayfly-lock-{}", std::process::id()));
-        let (own, other) = (File::create(&path).unwrap(), File::open(&path).unwrap());
+        let open = |flags| openat(CWD, path.to_str().unwrap(), flags, Mode::RWXU).unwrap();
+        let (own, other) = (open(OFlags::RDWR | OFlags::CREATE), open(OFlags::RDONLY));
         std::fs::remove_file(&path).unwrap();
         flock(&other, FlockOperation::LockShared).unwrap();
         let exclusive = FlockOperation::NonBlockingLockExclusive;
