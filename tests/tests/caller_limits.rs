@@ -50,7 +50,10 @@ fn few_descriptors(bed: &Bed) {
             assert!(is_told, "{count}: fails without a word: {outcome}");
         }
         other.delete_force().ok();
-        assert!(leak::find(bed.view, &bed.dir, &[other.id.clone()]).is_empty(), "{count}");
+        assert!(
+            leak::find(bed.view, &bed.dir, std::slice::from_ref(&other.id)).is_empty(),
+            "{count}"
+        );
     }
     assert!(complete > 0, "64 descriptors are enough");
     c.delete_force().ok();

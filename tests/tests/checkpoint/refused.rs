@@ -182,10 +182,8 @@ fn configurations(bed: &Bed) {
             "a container without a mount namespace of its own is not supported yet",
         ),
         (
-            bed.bundle().set(
-                "/process/ioPriority",
-                json!({ "class": "IOPRIO_CLASS_BE", "priority": 6 }),
-            ),
+            bed.bundle()
+                .set("/process/ioPriority", json!({ "class": "IOPRIO_CLASS_BE", "priority": 6 })),
             "checkpoint of process.ioPriority is not supported yet",
         ),
         (

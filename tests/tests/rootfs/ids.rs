@@ -25,7 +25,7 @@ const CASES: &[Case] = &[
 /// The mode `copy` copies to the file system of the beds.
 fn files_may_raise_privileges() -> Result<(), String> {
     let flags =
-        rustix::fs::statvfs(&std::env::temp_dir()).map_err(|error| error.to_string())?.f_flag;
+        rustix::fs::statvfs(std::env::temp_dir()).map_err(|error| error.to_string())?.f_flag;
     match flags.contains(rustix::fs::StatVfsMountFlags::NOSUID) {
         true => Err("the directory for temporary files is mounted nosuid".into()),
         false => Ok(()),
