@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(tags(&exit_status(&Subject::Command("state"))), ["0", "1", "2"]);
         assert_eq!(tags(&exit_status(&Subject::Tool("host check"))), ["0", "1", "2", "141"]);
         assert_eq!(tags(&shim_exit_status()), ["0", "1", "2"]);
-        assert_eq!(exit_status(&Subject::Program).len(), 8);
+        assert_eq!(exit_status(&Subject::Program).len(), 9);
     }
 
     #[test]
