@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -118,6 +120,7 @@ func (w *walker) kinds() error {
 		func(c *cri.ContainerConfig) {
 			c.Mounts = []*cri.Mount{{ContainerPath: "/mnt", HostPath: shared, Readonly: true}}
 		})
+	w.hostRoot(in)
 	in("working_directory", "/tmp", []string{"readlink", "/proc/1/cwd"}, func(c *cri.ContainerConfig) { c.WorkingDir = "/tmp" })
 	w.test("stdin_once", func() error {
 		// Nobody attaches: the program waits, and is stopped.
@@ -169,6 +172,30 @@ func (w *walker) kinds() error {
 		w.namespaces()
 	}
 	return nil
+}
+
+// A volume `hostPath: /` is the host's root with what is mounted in it, in each propagation. The root of the engine's mount
+// namespace, which this program shares, must be shared. in runs a case with a container.
+func (w *walker) hostRoot(in func(name, want string, words []string, change ...func(*cri.ContainerConfig))) {
+	var root unix.Stat_t
+	if err := unix.Stat("/", &root); err != nil {
+		w.test("host_root", func() error { return err })
+		return
+	}
+	// In mountinfo, the propagation follows six fields.
+	show := []string{"sh", "-c", "stat -c %d:%i /host; stat -f -c %T /host/proc; awk '$5 == \"/host\" { sub(/:.*/, \"\", $7); print $7 }' /proc/self/mountinfo"}
+	for _, kind := range []struct {
+		name, tag   string
+		propagation cri.MountPropagation
+	}{
+		{"private", "-", cri.MountPropagation_PROPAGATION_PRIVATE},
+		{"host_to_container", "master", cri.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
+		{"bidirectional", "shared", cri.MountPropagation_PROPAGATION_BIDIRECTIONAL},
+	} {
+		in("host_root_"+kind.name, fmt.Sprintf("%d:%d\nproc\n%s", root.Dev, root.Ino, kind.tag), show, func(c *cri.ContainerConfig) {
+			c.Mounts = []*cri.Mount{{ContainerPath: "/host", HostPath: "/", Propagation: kind.propagation}}
+		})
+	}
 }
 
 // Pods with their own namespaces, which need a CNI plugin.
