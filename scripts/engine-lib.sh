@@ -37,6 +37,13 @@ need() {
     trap 'exit 130' INT TERM HUP
 }
 
+# ARG...: runs the script again with these arguments where all mounts are shared, as systemd makes them, in a mount
+# namespace of its own. A script's first call.
+shared_mounts() {
+    [ -n "${DAYFLY_SHARED_MOUNTS:-}" ] || [ "$(id -u)" != 0 ] ||
+        DAYFLY_SHARED_MOUNTS=1 exec unshare --mount --propagation private -- sh -c 'mount --make-rshared / && exec "$@"' sh "$0" "$@"
+}
+
 # FILE DIRECTORY: a script that runs a command on a host that has been in use, with shared mounts and a pinned mount
 # namespace below the directory.
 used_host() {
