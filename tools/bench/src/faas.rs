@@ -8,6 +8,9 @@
 //! | `histogram` | predicts when a container of a function is needed |
 //! | `meter` | the memory of containers |
 //! | `figures` | tables, CSV and pictures |
+//!
+//! The memory of a container counts for the function that it serves. A template is made before the first invocation is
+//! due and kept until the end; its time and memory count for its function.
 
 mod agent;
 mod azure;

@@ -1,5 +1,9 @@
 //! What the mechanism itself costs: the time of a container whose forked program ends at once, compared with the same
 //! container whose executed program ends at once. Nothing has to be loaded, so that a fork saves nothing.
+//!
+//! A fork copies page tables, so the templates touch memory in their warm-up. The table says whether the fork takes at
+//! most 1.2 times as long (`not shown` if 1.2 is in the interval). The second table has the steps that exist only with a
+//! template. The template forks while the container is made, so the runtime waits only for what is not done by then.
 
 use super::Programs;
 use crate::Error;
