@@ -8,7 +8,13 @@
 //! | [`tell`] | tables, CSV, pictures |
 //!
 //! Nothing is measured, so the same files and options give the same results on every host. docs/scale.md has the
-//! assumptions.
+//! assumptions. Their sources: KubeSchedulerConfiguration (`clientConnection`), KubeletConfiguration (`kubeAPIQPS`,
+//! `kubeAPIBurst`, `eventRecordQPS`, `eventBurst`, `maxPods`), and the kubelet's source (`genericPlegRelistPeriod`; two
+//! reports of a pod's state, each a read and a write). Kubernetes documents how many requests the API server handles at
+//! a time, but no rate, so `--api-rate` has no default.
+//!
+//! The lock is estimated by Amdahl's law, from the rates of `burst` with one container and with as many as there are
+//! CPUs.
 
 mod capacity;
 mod figures;
