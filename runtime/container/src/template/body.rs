@@ -1,5 +1,26 @@
 //! The description of a container's program that its template's child gets: the plan's steps of init that a process can
 //! only do for itself.
+//!
+//! It is JSON in a sealed memfd, with the keys of [`Body`] and [`Sets`] in camel case. `groups` is null if the groups
+//! stay as they are. If `homeOf` is not null, HOME is missing in `env`: it is the home directory of this uid in the
+//! container's `/etc/passwd`, else `/`. Sets of capabilities are bit masks. `keyring` is a session keyring that init has
+//! made. `flags` are those of seccomp(2).
+//!
+//! The child does this, in order; the first two steps need not wait for C (`fork.rs`):
+//!
+//! 1. It checks that `args` begins as its own command line does, and takes over arguments, environment and umask.
+//! 2. It drops capabilities from its bounding set, and begins a session.
+//! 3. It joins the session keyring, and the namespaces in the order of C; the mount namespace is the last.
+//! 4. It replaces its standard streams, and enters the working directory. If it may not, it tries again as the user.
+//! 5. It sets groups, gid and uid, with PR_SET_KEEPCAPS if the uid is not 0. It checks that the working directory is
+//!    inside the root (getcwd(2)), and sets its capabilities: none if `capabilities` is null and the uid is not 0. To
+//!    load a filter without `no_new_privs`, it keeps CAP_SYS_ADMIN until then.
+//! 6. It sets `no_new_privs`, finds HOME, closes all descriptors but the connection and the socket to the stand-in, and
+//!    loads the filter.
+//! 7. It sends R and waits for G. If the socket is closed instead, it exits. It closes both sockets before its program
+//!    begins.
+//!
+//! The runtime sets resource limits, OOM score, nice value and CPU affinity after B, from outside (`verify.rs`).
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;

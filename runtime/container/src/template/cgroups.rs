@@ -6,6 +6,9 @@
 //! (`cgroup_attach_permissions`). So templates have a cgroup of their own above both, whose cgroup.procs belongs to the
 //! root of the template's user namespace. No path of the template leads there. A container whose cgroup is elsewhere
 //! moves there by itself.
+//!
+//! The template gets the child's cgroup as a descriptor on a detached read-only mount (`fork.rs`). It could attach this
+//! mount and make it writable, but only `cgroup.procs` belongs to it.
 
 use alloc::format;
 use alloc::string::String;

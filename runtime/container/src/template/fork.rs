@@ -12,6 +12,28 @@
 //!
 //! In place of B and R, E comes with an errno and the words of what failed. The template forks, and the child prepares
 //! itself, while init mounts.
+//!
+//! The socket is an AF_UNIX SOCK_SEQPACKET. Numbers are little-endian, descriptors come by SCM_RIGHTS. G comes on the
+//! socket to the stand-in.
+//!
+//! | message | after the letter | descriptors |
+//! |---|---|---|
+//! | H | version (1); nothing in the answer | |
+//! | F | version (1), flags, number of files | PID namespace; description (`body.rs`); socket to the stand-in; with flag 4 the filter (`struct sock_filter`, sealed memfd); with flag 1 the cgroup's directory on v2; the files |
+//! | C | the type of each namespace (4 bytes, CLONE_NEW…) | standard input, output, error; the namespaces |
+//! | E | errno (4 bytes), text (UTF-8, at most 251 bytes) | |
+//!
+//! H asks whether the program serves requests; a connection that is closed at once, whether anybody listens.
+//!
+//! **Fork.** The template enters the PID namespace, makes the child, returns to its own PID namespace, and closes what it
+//! got. With flag 1 it calls clone3(2) with CLONE_INTO_CGROUP; if that fails with EACCES, EPERM, ENOENT, EBUSY,
+//! EOPNOTSUPP or ENOSYS, or without the flag, fork(2). The child writes `0` to each file, but with flag 2 the first is
+//! `cgroup.procs` of v2, which a child that was cloned into the cgroup skips. The others are `tasks` of v1.
+//!
+//! - The template must ignore SIGCHLD or reap its children at once: the stand-in waits until the program is reaped.
+//! - The child itself must send B and R, because the kernel names the sender (SCM_PIDFD).
+//! - Who has sent E waits until the runtime closes the connection: if it ended with a message unread, the kernel would
+//!   discard the E.
 
 use alloc::format;
 use alloc::string::{String, ToString};
