@@ -3,11 +3,14 @@
 
 use crate::mountinfo::{self, Mount};
 use crate::view::View;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, makedev, mknodat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change,
     mount_remount, unmount,
 };
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use std::ffi::CStr;
 use std::fs;
@@ -132,13 +135,23 @@ impl Bed {
     /// Pins a new namespace at a file.
     fn pin(&self, pin: &Path, option: &str) -> io::Result<()> {
         // A mount namespace can be pinned only in one with a smaller number, and Linux 6.18 gives each CPU numbers of
-        // its own.
-        for _ in 0..200 {
+        // its own. On the CPU that made this namespace, the next number is always greater.
+        let all = sched_getaffinity(None)?;
+        let mut is_pinned = false;
+        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)) {
+            let mut one = CpuSet::new();
+            one.set(cpu);
+            sched_setaffinity(None, &one)?;
             let mut command = Command::new("unshare");
             command.arg(format!("{option}={}", pin.display())).arg("true").stderr(Stdio::null());
-            if command.status()?.success() {
-                return Ok(());
+            is_pinned = command.status()?.success();
+            if is_pinned {
+                break;
             }
+        }
+        sched_setaffinity(None, &all)?;
+        if is_pinned {
+            return Ok(());
         }
         Err(io::Error::other(format!("no namespace can be pinned at {}", pin.display())))
     }
@@ -282,6 +295,45 @@ impl Drop for Bed {
         self.clear(&self.top);
         let _ = fs::remove_dir(&self.top);
     }
+}
+
+/// Returns the name of a worker's containers, by the worker's pid.
+#[must_use]
+pub fn id(pid: u32) -> String {
+    format!("differ-{pid}")
+}
+
+/// Returns the directory of the worker with this name.
+#[must_use]
+pub fn top(id: &str) -> PathBuf {
+    std::env::temp_dir().join(id)
+}
+
+/// Removes what a worker has left that was killed: its containers, their cgroups, its directory.
+pub fn sweep(top: &Path, id: &str, view: View) {
+    for hierarchy in view.hierarchies() {
+        remove_cgroup(&hierarchy.join(id));
+    }
+    // Its mounts have gone with its mount namespace.
+    let _ = fs::remove_dir(top);
+}
+
+/// Removes a cgroup with those below it, and kills what is in them.
+pub fn remove_cgroup(dir: &Path) {
+    for entry in
+        fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir())
+    {
+        remove_cgroup(&entry.path());
+    }
+    let left = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in left.lines().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)) {
+        // The pidfd is readable when the process has gone; then the cgroup is empty.
+        let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+        let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+        let patience = Timespec { tv_sec: 2, tv_nsec: 0 };
+        let _ = poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&patience));
+    }
+    let _ = fs::remove_dir(dir);
 }
 
 fn remount(path: &Path, flags: MountFlags) -> io::Result<()> {

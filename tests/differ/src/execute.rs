@@ -1,6 +1,6 @@
 //! Runs one case with one runtime, and gathers what there is to see: inside, on the host, and afterwards.
 
-use crate::bed::Bed;
+use crate::bed::{Bed, remove_cgroup};
 use crate::observe::{self, Facts};
 use crate::streams::Streams;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -421,15 +421,6 @@ impl Run<'_> {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
-}
-
-fn remove_cgroup(dir: &std::path::Path) {
-    for entry in
-        fs::read_dir(dir).into_iter().flatten().flatten().filter(|entry| entry.path().is_dir())
-    {
-        remove_cgroup(&entry.path());
-    }
-    let _ = fs::remove_dir(dir);
 }
 
 /// Texts that callers look for in errors.

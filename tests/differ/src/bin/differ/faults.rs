@@ -1,7 +1,7 @@
 //! Faults that a dayfly had. With that dayfly, the oracle must find each of them.
 
 use crate::options::Options;
-use crate::pool;
+use crate::pool::{self, Stop};
 use dayfly_differ::compare::matches;
 use dayfly_differ::view::View;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use std::io;
 ///
 /// # Errors
 /// Those of reading the cases and of running workers.
-pub fn check(options: &Options) -> io::Result<bool> {
+pub fn check(options: &Options, stop: &Stop) -> io::Result<bool> {
     let view = View::current().name();
     let text = std::fs::read_to_string(&options.faults)?;
     let mut faults: Vec<Value> = Vec::new();
@@ -27,7 +27,7 @@ pub fn check(options: &Options) -> io::Result<bool> {
         .map(|(number, fault)| json!({ "seed": number, "fault": fault }))
         .collect();
     let (mut passed, mut failed) = (0, 0);
-    pool::run(options, requests, |answer| {
+    pool::run(options, stop, requests, |answer| {
         let number =
             answer["seed"].as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(0);
         let fault = &faults[number];

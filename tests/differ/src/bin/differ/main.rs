@@ -17,6 +17,7 @@ mod worker;
 
 use dayfly_differ::view::View;
 use options::Options;
+use pool::Stop;
 use results::Results;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -44,7 +45,18 @@ fn main() -> ExitCode {
         pairs::print(options.seeds.clone(), View::current());
         return ExitCode::SUCCESS;
     }
-    let done = if options.check { faults::check(&options) } else { differ(&options) };
+    let stop = match Stop::new() {
+        Ok(stop) => stop,
+        Err(error) => {
+            eprintln!("differ: signalfd: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let done = if options.check { faults::check(&options, &stop) } else { differ(&options, &stop) };
+    if let Some(signal) = stop.signal() {
+        eprintln!("differ: stopped by signal {signal}");
+        return ExitCode::from(u8::try_from(128 + signal).unwrap_or(1));
+    }
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -62,7 +74,7 @@ struct Kind {
     example: String,
 }
 
-fn differ(options: &Options) -> std::io::Result<bool> {
+fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
     let view = View::current();
     let begun = Instant::now();
     let mut results = Results::open(options, view)?;
@@ -72,15 +84,16 @@ fn differ(options: &Options) -> std::io::Result<bool> {
         .filter(|seed| options.again || options.show || !results.has(*seed))
         .collect();
     let earlier = options.seeds.clone().count() - seeds.len();
-    let count = seeds.len();
+    let mut count = 0usize;
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
     let (mut known, mut started) = (BTreeMap::<String, usize>::new(), 0usize);
     let requests: Vec<Value> = seeds.iter().map(|seed| json!({ "seed": seed })).collect();
-    pool::run(options, requests, |answer| {
+    pool::run(options, stop, requests, |answer| {
         if options.show {
             println!("{}", serde_json::to_string_pretty(&answer).unwrap_or_default());
         }
         let seed = answer["seed"].as_u64().unwrap_or(0);
+        count += 1;
         started += usize::from(answer["started"] == true);
         for id in answer["known"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             *known.entry(id.to_owned()).or_default() += 1;
@@ -108,7 +121,7 @@ fn differ(options: &Options) -> std::io::Result<bool> {
         .map(|(name, kind)| json!({ "seed": kind.seeds[0], "shrink": name }))
         .collect();
     let mut small: BTreeMap<u64, Vec<Value>> = BTreeMap::new();
-    pool::run(options, requests, |answer| {
+    pool::run(options, stop, requests, |answer| {
         small.entry(answer["seed"].as_u64().unwrap_or(0)).or_default().push(answer);
         Ok(())
     })?;

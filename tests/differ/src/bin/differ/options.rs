@@ -41,7 +41,9 @@ pub struct Options {
 /// # Errors
 /// What is wrong with the command line.
 pub fn read() -> Result<Options, String> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    // Workers have other working directories.
+    let variable =
+        |name: &str| std::env::var_os(name).and_then(|path| std::path::absolute(path).ok());
     let mut options = Options {
         seeds: 0..500,
         jobs: std::thread::available_parallelism().map_or(2, std::num::NonZero::get),

@@ -4,12 +4,13 @@
 //! each with a JSON line.
 
 use crate::options::Options;
-use dayfly_differ::bed::Bed;
+use dayfly_differ::bed::{self, Bed};
 use dayfly_differ::compare::{Difference, Known, differences, explain, known};
 use dayfly_differ::draw;
 use dayfly_differ::execute::{Channel, Outcome, Runtime, run};
 use dayfly_differ::shrink::shrink;
 use dayfly_differ::view::View;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
 
@@ -38,8 +39,8 @@ pub fn work(options: &Options) -> io::Result<()> {
     let channel = Channel::take()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     let view = View::current();
-    let id = format!("differ-{}", std::process::id());
-    let top = std::env::temp_dir().join(&id);
+    let id = bed::id(std::process::id());
+    let top = bed::top(&id);
     let probe = std::env::current_exe()?.with_file_name("differ-probe");
     let table = std::fs::read_to_string(&options.known)?;
     let runtime = |name, program: &std::path::Path| Runtime { name, program: program.to_owned() };
@@ -74,10 +75,20 @@ pub fn work(options: &Options) -> io::Result<()> {
             }
         };
         let mut out = io::stdout().lock();
-        writeln!(out, "{answer}")?;
-        out.flush()?;
+        if writeln!(out, "{answer}").and_then(|()| out.flush()).is_err() {
+            // The driver has stopped.
+            break;
+        }
     }
     Ok(())
+}
+
+/// Returns whether the driver has gone, or wants no more answers.
+fn is_alone() -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let stdin = io::stdin();
+    let mut fds = [PollFd::new(&stdin, PollFlags::empty())];
+    poll(&mut fds, Some(&now)).is_ok_and(|count| count > 0)
 }
 
 impl Worker {
@@ -154,11 +165,16 @@ impl Worker {
     fn shrink(&mut self, seed: u64, kind: &str) -> io::Result<Value> {
         let case = draw::case(seed, self.bed.view);
         let mut failure = None;
-        let small = shrink(&case, MOST_TRIES, |case| match self.compare(case, seed) {
-            Ok((left, ..)) => left.iter().any(|one| one.kind() == kind),
-            Err(error) => {
-                failure = Some(error);
-                false
+        let small = shrink(&case, MOST_TRIES, |case| {
+            if failure.is_some() || is_alone() {
+                return false;
+            }
+            match self.compare(case, seed) {
+                Ok((left, ..)) => left.iter().any(|one| one.kind() == kind),
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
             }
         });
         if let Some(error) = failure {
