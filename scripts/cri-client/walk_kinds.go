@@ -184,11 +184,15 @@ func (w *walker) hostRoot(in func(name, want string, words []string, change ...f
 	}
 	// In mountinfo, the propagation follows six fields.
 	show := []string{"sh", "-c", "stat -c %d:%i /host; stat -f -c %T /host/proc; awk '$5 == \"/host\" { sub(/:.*/, \"\", $7); print $7 }' /proc/self/mountinfo"}
+	private := "-"
+	if w.isCRIO() {
+		private = "master" // of what its storage lies in
+	}
 	for _, kind := range []struct {
 		name, tag   string
 		propagation cri.MountPropagation
 	}{
-		{"private", "-", cri.MountPropagation_PROPAGATION_PRIVATE},
+		{"private", private, cri.MountPropagation_PROPAGATION_PRIVATE},
 		{"host_to_container", "master", cri.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
 		{"bidirectional", "shared", cri.MountPropagation_PROPAGATION_BIDIRECTIONAL},
 	} {
