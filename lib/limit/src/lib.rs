@@ -8,6 +8,9 @@
 //! the maximum wait. The kernel keeps the waiting starts in FIFO order, wakes one start per permit, and returns the
 //! permit of a killed process (SEM_UNDO). Neither polling nor a daemon is needed. A set belongs to an IPC namespace and
 //! a user: the limit of the host's root does not apply in other IPC namespaces.
+//!
+//! On a host without a limit, a start makes one semget(2). A set that another user has created is ignored. A pod with
+//! the host's IPC namespace that runs as the host's root can delay starts, each for at most the limit's longest wait.
 #![cfg_attr(not(test), no_std)]
 
 use core::time::Duration;

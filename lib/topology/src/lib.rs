@@ -3,6 +3,8 @@
 //! [`Topology`] is read from sysfs of this host, or from a copy below a directory. [`Pin`](pin::Pin) parses the words
 //! of `--pin`, such as `node:0`; [`List`] is the kernel's format of CPU lists; [`States`] lists offline and isolated
 //! CPUs.
+//!
+//! A start without `--pin` and `--start-cpus` reads none of these files.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

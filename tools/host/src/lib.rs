@@ -13,6 +13,9 @@
 //! | [`chart`] | pictures of CSV |
 //! | [`output`] | writing results |
 //! | [`options`] | the command line |
+//!
+//! Only [`dynmods`] and [`limit`] change a host. In `check`, only `probe` and `measured` make system calls to test the
+//! running kernel, and they leave nothing behind.
 
 pub mod chart;
 pub mod check;

@@ -3,6 +3,12 @@
 //! Every process that has loaded a filter is traced, with all its descendants: the runtime's process from the time when
 //! it loads the filter, the container's program, its children, and hooks that run under the filter. So the runtime's
 //! own calls between the load and the program's start are recorded, too, for any runtime.
+//!
+//! ptrace(2) shows all calls that are made under the filter, with their arguments, even those that the profile refuses,
+//! on every architecture. It is slow, and excludes programs that use ptrace(2) themselves. Two other methods were
+//! rejected. SECCOMP_RET_LOG writes to the kernel log, which is rate-limited, loses entries, and is shared by all
+//! containers. A listener needs a filter that differs from the one under test, and that filter cannot trap write(2), by
+//! which init reports the listener.
 
 use follow::{Event, Listener, call_name};
 use rustix::process::Pid;

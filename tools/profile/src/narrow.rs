@@ -4,6 +4,10 @@
 //! allow calls lose the names of calls that were not made. So each verdict of the new profile is
 //! either the old one or the default, which denies: a rule that took precedence over an allowing
 //! rule in the old profile still does.
+//!
+//! For each architecture, the newest call that the old profile names is named in the new one, too, in a rule with the
+//! default action. dayfly's filters answer calls that are newer than all calls of their profile with ENOSYS, so without
+//! that rule more calls would fail with ENOSYS. `tests/never_wider.rs` compares the verdicts of generated profiles.
 
 use report::Error;
 use seccomp::{Arch, Profile, multiplexed_on_x86};

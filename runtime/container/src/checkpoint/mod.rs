@@ -4,6 +4,9 @@
 //! the socket of `criu swrk`, as messages of `proto::messages::criu`. This module does the runtime's part: it prepares
 //! external mounts, a root that is a mount point, cgroups, joined namespaces and the terminal, runs hooks, and writes
 //! the record. `refused.rs` refuses what criu cannot restore unchanged, before anything is created.
+//!
+//! criu makes no cgroup and sets no limits: the plan makes the cgroup, and criu is started in it. `launch::Mounts` runs
+//! the plan's steps that make a root filesystem from layers, and device nodes of a container in a user namespace.
 
 mod cgroups;
 mod changes;
