@@ -1,4 +1,15 @@
 //! Assembly of a root filesystem, step by step.
+//!
+//! For each mount that has layers, the assembly makes one detached copy of the mount, from the directory that contains
+//! the layers. A user namespace that exists only for this purpose maps the copy's ids. Each layer is opened below the
+//! copy, passed to overlayfs, and closed. The overlay stays a detached mount, held by a descriptor, until init attaches
+//! it in the container's mount namespace.
+//!
+//! The parent keeps its descriptors of the copies until the container runs. Init has inherited them, and must not be
+//! the process that closes the last one, because that close waits for an RCU grace period.
+//!
+//! Changes are written to `upper` in the container's directory. This directory is not id-mapped: its files belong to
+//! the host's ids of the container. If the root is read-only, a small tmpfs provides mount points that the layers lack.
 
 use alloc::ffi::CString;
 use alloc::format;

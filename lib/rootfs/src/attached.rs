@@ -2,8 +2,10 @@
 //!
 //! The mount points have short names in the subdirectory `mnt` of the recipe's directory. While mount(2) runs, `mnt` is
 //! the working directory, so that the names of 500 layers fit in the option string of mount(2). Layers below a common
-//! mount point get symbolic links with short names only if their own paths do not fit: a link for each of 50 layers takes
-//! longer than the mounts do.
+//! mount point get symbolic links with short names only if their own paths do not fit: a link for each of 50 layers
+//! takes longer than the mounts do.
+//!
+//! The overlay is then cloned with open_tree(2), and the attached overlay and layers are unmounted.
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -1,5 +1,7 @@
 //! The files in /etc that dayfly creates for a container. They are in the writable layer, so they need no mounts, the
-//! container's program can replace them, and they are removed with the layer.
+//! container's program can replace them, and they are removed with the layer. Their directory gets the owner and the
+//! mode of /etc in the layers. Three bind mounts would need three detached trees, three mount points and three lines of
+//! the container's mount table, and the program could not replace the files by rename(2).
 
 use alloc::format;
 use alloc::string::String;

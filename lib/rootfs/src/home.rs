@@ -1,8 +1,14 @@
-//! The directory of a container in a store, with its changes: tells whose it is, and whether its container still exists.
+//! The directory of a container in a store, with its changes: tells whose it is, and whether its container still
+//! exists.
 //!
 //! Three links in the directory say this. `owner` leads to the container's directory in a state root. `claim` adds the
 //! boot, the time of creation and the mount namespace, as a lease of ids does: the state root may be on a mount that
-//! other mount namespaces do not have. `process` names the container's init, which may outlive its directory in the state root.
+//! other mount namespaces do not have. `process` names the container's init, which may outlive its directory in the
+//! state root.
+//!
+//! Garbage collections keep the directory as long as init lives, in whatever mount or PID namespace, and as long as the
+//! state root may exist where it is out of sight. A start does not take over the directory of a container with the same
+//! id in another state root.
 
 use alloc::ffi::CString;
 use alloc::format;

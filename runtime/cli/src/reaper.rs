@@ -3,6 +3,10 @@
 //!
 //! This process runs under the container's seccomp filter and as the container's user. The only file of the host that
 //! it can access is dayfly's own binary, on a read-only mount.
+//!
+//! The binary is mounted from the file that dayfly was executed from, and not from /proc/self/exe, because a sealed
+//! command may run from a memfd or a detached mount (`launch/src/seal.rs`). An init that forked and stayed would need
+//! no mount, but would keep a copy of the command's memory in the container.
 
 use alloc::ffi::CString;
 use alloc::format;

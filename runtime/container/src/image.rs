@@ -1,5 +1,8 @@
 //! `run --image`: applies the options of the command line to the configuration of an image. Images are unpacked in a
 //! store.
+//!
+//! The configuration is changed before it is checked and compiled. `rootfs::files` has the container's files in /etc,
+//! `rootfs::look` the look-up of users in the layers.
 
 mod files;
 mod user;

@@ -1,4 +1,10 @@
 //! Root filesystems from layers. Takes the resources on the host that such a root filesystem needs, and releases them.
+//!
+//! Everything is decided before the plan is compiled. The layers are grouped by the mounts they lie on
+//! (`rootfs::Layers`), and a mode is chosen by kernel version, file system and a test of overlayfs (`rootfs::Mode`). A
+//! range of ids is taken, and becomes the id mappings of the user namespace in the configuration. In the plan, the
+//! steps `map layers`, `open layers`, `make upper` and `assemble rootfs` take the place of the root's `clone tree`
+//! (`plan/src/layers.rs`). `rootfs::Assembly` runs these steps.
 
 pub(crate) mod record;
 mod stats;

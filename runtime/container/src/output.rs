@@ -4,6 +4,14 @@
 //! writes fail with ENOSPC. The tmpfs's memory is charged to the container, and the tmpfs is removed with the
 //! container. Root of a user namespace cannot make a mount that processes outside see. For such a caller, the log is an
 //! ordinary file in the container's directory, whose size is bounded as described in `bound.rs`.
+//!
+//! The command's own streams lead to the log only during the launch: errors before and after it go to the caller. A
+//! program that opens /dev/stdout with O_TRUNC truncates the log. An append-only inode would prevent this, but `echo
+//! >/dev/stderr` would fail.
+//!
+//! Four alternatives were rejected. A pipe blocks its writer if nobody reads. A file on the disk has no limit.
+//! RLIMIT_FSIZE limits every other file as well. A memfd with F_SEAL_GROW has a fixed size from its beginning, and a
+//! process would have to hold it.
 
 mod bound;
 

@@ -6,6 +6,9 @@
 //! of the former mount namespace, and `launch::seal_self` cannot make a read-only copy of such a mount. The user's own
 //! id is mapped to root. If newuidmap and newgidmap are in the PATH, the ids that /etc/subuid and /etc/subgid grant are
 //! mapped to the ids from 1 on.
+//!
+//! `exec` joins the user namespace by init's pidfd. `delete` makes a user namespace with the same ids, because files in
+//! the upper layer may belong to them.
 
 use alloc::format;
 use alloc::string::ToString;

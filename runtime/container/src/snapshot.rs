@@ -3,6 +3,17 @@
 //! The mounts are created as detached mounts and attached only in the container's mount namespace. If something needs
 //! the root filesystem in the bundle's directory on the host ([`wants_host_root`]), the mounts are attached there
 //! instead ([`mount_on_host`]). Options have the meaning defined by containerd's core/mount.
+//!
+//! The steps that assemble layers also assemble an overlay of containerd, with its `upperdir`, `workdir` and options
+//! (`rootfs::Foreign`). For a bind mount, `clone tree` copies the given directory. For any other file system, `make
+//! tree` takes the place of `clone tree`. Mounts below the root become the first mounts of the configuration.
+//!
+//! Ids of files are mapped only by the options `uidmap=` and `gidmap=`. If a container has a user namespace and these
+//! options are missing, containerd has already changed the owners of the files.
+//!
+//! A killed `create` leaves no mounts on the host, because only descriptors hold them. Kernels that need attached
+//! layers get them in `layers` in the container's own directory. The record names this directory, so that `delete` can
+//! clear it.
 
 mod host;
 mod read;

@@ -6,6 +6,9 @@
 //! a hard link to a file in a layer below, which is copied up. Such a layer is unpacked again with the layers below
 //! available. It is stored under its chain-id instead of its diff-id, because its content would be different in another
 //! image.
+//!
+//! A layer that is already in the store is not read again, because the manifest has its digest. A docker-archive has no
+//! OCI manifest: its layers are hashed, and compressed ones are unpacked first (`check`).
 
 use crate::bar::Bar;
 use crate::digest::Digest;

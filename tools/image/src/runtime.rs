@@ -6,6 +6,10 @@
 //! - ExposedPorts, because the container has a network namespace of its own, and no ports are forwarded to it.
 //! - Volumes: data written there stays in the container's writable layer, and is removed together with the layer.
 //! - Labels that a runtime would interpret as instructions (`ORDERS`), because an image must not control the runtime.
+//!
+//! The configuration is made at import, so a start parses none of the image's documents. The seccomp profile is
+//! dayfly's own (`defaults`), so it does not depend on a file of another package. Older versions of dayfly could write
+//! a configuration without a filter; import such an image again. An image with a filter keeps it until then, too.
 
 use crate::error::{Error, Result};
 use crate::merged::Merged;

@@ -4,7 +4,7 @@
 //! greatest file length that the file system allows. Output is appended after the hole. Once this space is full,
 //! write(2) fails with EFBIG, or with EINVAL if the end of the write would exceed the largest offset; neither sends a
 //! signal. This method requires neither privileges nor a process that copies the output. A program that truncates the
-//! file removes the bound.
+//! file removes the bound. It could just as well fill its writable layer, which has no bound.
 
 use alloc::format;
 

@@ -1,4 +1,6 @@
 //! Removes unused images and layers.
+//!
+//! An image is kept if a name refers to it, or the link `image` of a container or a mount.
 
 use super::{Lock, Store};
 use crate::digest::Digest;

@@ -1,4 +1,7 @@
 //! Images in the store and their names.
+//!
+//! A name is stored in its shortest form (`rootfs::name`), so all spellings of a name are one link. Links of older
+//! versions, which stored names as they were written, are still found, and are removed together with the name.
 
 use super::Store;
 use super::work::{Work, remove_tree, rename, replace};

@@ -1,4 +1,7 @@
 //! Unfinished objects, which are removed when their creator ends.
+//!
+//! The directory of an unfinished object is locked. A command that opens the store first removes those that nobody has
+//! locked.
 
 use super::Store;
 use crate::error::{Error, Result};

@@ -1,5 +1,13 @@
 //! Limits of an import: disk, memory and time. Costs are counted where they arise, over all layers of an import
 //! together, because a small blob may unpack to a large archive.
+//!
+//! The size of an archive says little about what it needs: one name can make two thousand directories, one header can
+//! apply to every entry, and a path through links can take any number of steps. Counted are inodes, bytes (also those
+//! of global headers and sparse files), steps of path walks, and memory that is kept until the end of a layer.
+//!
+//! Not counted, but bounded, are headers, names, xattrs (by the kernel), strings in documents, and windows of zstd (at
+//! most 128 MiB; only one layer at a time has one of more than 8 MiB). Copies of files in layers below are limited by
+//! `--max-bytes` alone.
 
 use crate::error::{Error, Result};
 use report::interrupt;
