@@ -10,6 +10,18 @@
 //! only enters what init has made, and gives up what init has given up (`body.rs`). The runtime does not trust it to
 //! have done so: `verify.rs` compares both processes before the program begins. If anything fails up to this point, the
 //! container is removed, and made again outside the template, with an init that executes the program.
+//!
+//! Engines need one process that they can wait for, and that ends with the program's status. The child cannot be that
+//! process, because its parent is the template. Two alternatives were rejected:
+//!
+//! - The child is the first process of its PID namespace, and a process outside waits for it. Engines would see two
+//!   processes, and the record can name only one. To kill the first would leave the second running.
+//! - The template runs init's list itself. Then the tenant's code would share a process with the runtime's descriptors.
+//!
+//! The price of the stand-in is one more process for each container, with a copy of the command's memory.
+//!
+//! setns(2) accepts a PID namespace only if it is the caller's own or a descendant, so those of containers are inside
+//! the template's. There is no second attempt if hooks have run, or if a pidfd was sent.
 
 mod body;
 mod cgroups;

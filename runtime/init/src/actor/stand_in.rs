@@ -1,9 +1,21 @@
-//! An init that is not the program: the reaper of a template, and the stand-in for a process that a template has forked.
+//! An init that is not the program: the reaper of a template, and the stand-in for a process that a template has
+//! forked.
 //!
 //! Both are the first process of their PID namespace, and all that the rest of the host sees of the container: the
 //! record names them, engines wait for them, and signals are sent to them. They pass signals on, reap, and end with the
 //! program's status. Neither executes a program, so both stay undumpable: a process of the container can neither trace
 //! them nor open /proc/1/exe.
+//!
+//! The kernel kills all processes of a PID namespace, and of those inside it, when its first process ends. If a
+//! template's program were that process, its end would be the end of its containers. So init stays as the reaper, and
+//! its child executes the program.
+//!
+//! The program of a container is not a child of the stand-in. Its pidfd hangs up when the program has been reaped, and
+//! then has the status (PIDFD_GET_INFO, Linux 6.15). The template's library ignores SIGCHLD, so the kernel reaps. If
+//! the template has ended, the reaper reaps.
+//!
+//! A template's program has the pid 300, and its children have the pid 2: libraries that notice a fork by the pid, such
+//! as OpenSSL, notice this one.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
