@@ -1,4 +1,7 @@
 //! Children: finished workers and exited processes, and the order in which their exits are reported.
+//!
+//! The exit event of a process waits for its start event, and that of init for those of all execs (`tell`). If the
+//! container has no PID namespace of its own, a worker first kills the remaining processes (`Clearing`).
 
 use alloc::vec::Vec;
 

@@ -2,6 +2,17 @@
 //!
 //! containerd executes the program in three ways (`start`, `delete`, `-info`); `start` leaves a daemon behind, which
 //! serves tasks over ttrpc until containerd shuts it down.
+//!
+//! | part | what |
+//! |---|---|
+//! | `bootstrap` | the ways in which containerd executes the program |
+//! | `serve`, `poller` | the loop, and the descriptors that it waits for |
+//! | `task`, `starts` | a file for each call of the task service; starts that need no worker |
+//! | `table` | containers, processes and calls that wait |
+//! | `worker`, `children`, `sweep` | workers, their ends, and what killed ones leave |
+//! | `io` | standard streams |
+//! | `event` | events for containerd |
+//! | `stats`, `oom` | cgroups |
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;

@@ -1,4 +1,13 @@
 //! The event loop: one thread, which waits for all events.
+//!
+//! A loop of its own, and not the crate `containerd-shim`, because a process with several threads must not start
+//! containers as dayfly does. The child of a clone has only one thread: a lock of the allocator that another thread
+//! held is never released. In a process with threads, unshare(2) and setns(2) of user and time namespaces fail, and
+//! PDEATHSIG is sent when the *thread* that made the child exits. A pool of threads or an executor such as tokio's is
+//! therefore impossible.
+//!
+//! A shim that executes a runtime spends its time on executing programs: with `containerd-runc-shim`, a run takes 21.9
+//! ms of CPU (Go's shim: 25.1 ms), and an exec 3.8 ms (3.9 ms).
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,5 +1,10 @@
 //! Sweep: removes what a killed worker has left of the container that it was creating or restoring, and what killed
 //! `delete` commands have left of others.
+//!
+//! A worker that is killed when its call's time is over is swept up before the call is answered. The same happens if
+//! Delete is called for a container that a worker is still creating: its client has gone. A worker tells the shim when
+//! it has claimed its container's id. If it is killed before that, an existing container with this id is another one,
+//! and is not removed.
 
 use alloc::format;
 use alloc::string::ToString;

@@ -2,6 +2,9 @@
 //!
 //! The daemon is a clone of the started program; no program is executed. Everything that is likely to fail precedes the
 //! clone and the answer. So the answer means that a shim is running, whose socket already listens.
+//!
+//! The daemon continues only when the answer is written. If `start` is killed before, nobody learns the address, and
+//! the daemon exits.
 
 use alloc::boxed::Box;
 use alloc::format;

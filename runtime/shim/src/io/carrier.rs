@@ -3,6 +3,9 @@
 //! At any time, the poller contains either the source or the sink, namely the end that the carrier waits for. If the
 //! poller contained both, epoll(7) could report a hang-up of the opposite end again and again, although the carrier
 //! could do nothing about the hang-up: epoll(7) reports hang-ups even if they are not requested.
+//!
+//! An end is taken out of the poller by EPOLL_CTL_DEL: while a worker has a copy of the descriptor, close(2) alone does
+//! not.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
