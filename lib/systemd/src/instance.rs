@@ -1,4 +1,9 @@
 //! The instances of systemd: one for the host, and one for each user.
+//!
+//! A user's scopes are below the cgroup that the host's systemd has delegated to the user. Every caller but root uses
+//! the user's instance. Root of a user namespace does so too, for example under rootless Podman, if /run/systemd/system
+//! belongs to an owner outside of that namespace. The bus authenticates callers by the credentials that the kernel
+//! reports, so no uid is sent.
 
 use alloc::format;
 use alloc::string::{String, ToString};

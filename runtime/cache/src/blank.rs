@@ -3,6 +3,18 @@
 //! A new mount namespace is a copy of its creator's, with all mounts. A copy of the blank namespace has one mount,
 //! however many mounts the host has. No file of the host is reachable in it, so there is no old root that has to be
 //! detached. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
+//!
+//! Init joins the blank namespace and calls unshare(2) there. The root is attached over the one mount, and entered by
+//! chroot(2). A process that escapes from the root (`umount -l /`, chroot tricks) finds the empty file system.
+//!
+//! The *classic* way (a copy of the host's namespace, and pivot_root(2)) is used if something needs the host's mounts
+//! there: prestart, createRuntime and createContainer hooks, a shared or slave root, `--no-pivot`, and overlays of host
+//! directories whose options are too long for fsconfig(2) or whose layers are named relative to the root. It is also
+//! used with a user namespace, where the kernel allows a new proc mount only if the mount namespace already has a
+//! visible one.
+//!
+//! A mount of its nsfs file keeps the blank namespace. This mount is unbindable, so no recursive bind mount of `/` or
+//! `/run` contains it.
 
 use alloc::format;
 use core::{iter, str};

@@ -190,9 +190,10 @@ impl Cgroup {
     /// If `thread` is true, opens the `tasks` files, which move only the calling thread; use this for a single-threaded
     /// process. Such a move does not take cgroup_threadgroup_rwsem. A move through `cgroup.procs` takes this lock for
     /// writing, which costs an RCU grace period unless another move was made shortly before ("cgroup: Optimize single
-    /// thread migration", 9a3284fad42f, Linux 5.5; earlier kernels take the lock for both files). The difference exists
-    /// only if `0` is written: for a pid, the kernel takes the lock with either file. cgroup v2 has no file `tasks`.
-    /// Its `cgroup.threads` moves threads only within a threaded subtree.
+    /// thread migration", 9a3284fad42f, Linux 5.5; earlier kernels take the lock for both files): 11 ms for seven
+    /// hierarchies, instead of 0.1 ms. The difference exists only if `0` is written: for a pid, the kernel takes the
+    /// lock with either file. cgroup v2 has no file `tasks`. Its `cgroup.threads` moves threads only within a threaded
+    /// subtree.
     ///
     /// # Errors
     /// Failing system calls.

@@ -1,4 +1,8 @@
 //! Hooks that run after the container's creation: poststart and poststop.
+//!
+//! If a startContainer or poststart hook fails at `start`, the container is removed and its poststop hooks run. Version
+//! 1.3 of the specification demands this (runtime.md, "Lifecycle"); older versions demanded a warning for poststart.
+//! runc 1.5 runs these hooks at `create`, and leaves the clean-up to `delete`.
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -4,6 +4,9 @@
 //! clone. That is too late for CLONE_INTO_CGROUP, for limits that apply from init's first instruction, and on cgroup v1
 //! for the mounts that show the cgroup's directories. So the scope is created around a holder process, which only waits
 //! until init is in the scope, or until the parent exits.
+//!
+//! So the steps are the same as without systemd, with `release scope` after the clone. systemd removes a scope without
+//! processes, so a killed `create` leaves none. A restore needs no holder: systemd makes the scope around criu.
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};

@@ -2,6 +2,9 @@
 //!
 //! Used by the parent, by init and by later commands. State and output are passed in memfds. A pipe could fill up, so
 //! dayfly would have to poll the pipe as well; with memfds, dayfly polls only the hook's pidfd.
+//!
+//! The process of a startContainer hook loads the filter and sets its final capabilities itself, right before its exec.
+//! So a profile need not allow the calls that init makes to run the hook (clone3, memfd_create, waitid).
 
 use core::ffi::CStr;
 use core::fmt::Write;

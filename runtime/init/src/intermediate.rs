@@ -8,6 +8,11 @@
 //!   first steps and closes descriptors that init does not use (`plan/src/newborn.rs`). If no memory limit can apply,
 //!   the intermediate shares the parent's memory, which costs less than a copy. The parent then waits for the
 //!   intermediate's exit.
+//!
+//! setns(2) of a PID namespace affects the caller's future children only. If a user namespace is joined as well, its
+//! processes may not trace a process that last called execve(2) outside of it, so the intermediate need not hide. The
+//! parent then joins the PID namespace before it clones the intermediate, and afterwards sets the PID namespace of its
+//! children back (`enter_pid_namespace` in launch/src/parent/clone.rs).
 
 use core::sync::atomic::Ordering;
 

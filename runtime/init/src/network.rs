@@ -4,6 +4,11 @@
 //! when sysfs is mounted. The network maker shares the parent's memory, passes the namespace to init over a socket that
 //! only the network maker and init use, and exits. If a CPU is idle, the network maker runs in parallel with parent and
 //! init. If not, its run time adds to the duration of the start.
+//!
+//! Init creates the namespace itself if all CPUs are busy, or if devices of the host are to be moved there first. In
+//! init's list, only steps that need the namespace come after the wait: mounts at and below sysfs, masks below sysfs,
+//! and sysctls. Before Linux 6.8, mountinfo shows the order in which mounts were made. There, init keeps the order of
+//! the configuration: all mounts that follow sysfs come after the wait as well.
 
 use core::ffi::c_void;
 

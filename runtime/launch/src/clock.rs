@@ -1,4 +1,12 @@
 //! Time namespaces: offsets for the clocks since boot (time_namespaces(7), Linux 5.6).
+//!
+//! The parent, not init, makes or joins the namespace, because the offsets must be written before it contains a
+//! process. Only a process that shares its memory with no other process can return to its own time namespace, so init
+//! gets a copy of the memory.
+//!
+//! A caller without root may create a time namespace only in its container's user namespace. There, init creates it,
+//! writes the offsets and enters it (`enter time namespace`). It does so before it becomes untraceable, because from
+//! then on its files in /proc belong to root.
 
 use alloc::format;
 use alloc::string::ToString;

@@ -5,6 +5,15 @@
 //! other than the initial one (`podman unshare`): it cannot create device nodes. For such a caller, init, not the
 //! parent, opens the host's mounts. Init opens them in its own copy of the mount namespace, because only a process with
 //! CAP_SYS_ADMIN in its mount namespace may clone mounts from it.
+//!
+//! Other differences:
+//!
+//! - An init that opens mounts shares neither the parent's memory nor its descriptors (`init/src/take.rs`).
+//! - newuidmap(1) checks the owner of /proc/PID, so the process whose ids are mapped must be traceable. The rule
+//!   `maps-before-undumpable` allows here what `undumpable-before-sharing` forbids for other callers.
+//! - The intermediate joins PID and time namespaces, since it need not return from them.
+//! - The OOM score is inherited from the parent (rule `inherited-oom-score`).
+//! - Bind mounts of the host's cgroups, and read-only ones of /sys, are recursively read-only (CVE-2023-25809).
 
 use alloc::ffi::CString;
 use alloc::format;

@@ -3,6 +3,9 @@
 //! Init loads the filter and reports the number of the listener's descriptor. The parent duplicates the listener and
 //! sends it to the agent with the state of the container. As in runc, this is part of `create`: a missing agent is
 //! reported before the container's program runs. The filter applies to init only, not to the parent's system calls.
+//!
+//! Once the filter is loaded, each system call of init may have to wait for the agent, also those of startContainer
+//! hooks. The only exception is the write(2) that reports the number.
 
 use alloc::format;
 use alloc::string::String;

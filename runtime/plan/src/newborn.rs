@@ -5,6 +5,14 @@
 //! user namespace could not.) So the intermediate, which is still in the host's PID namespace, first enters the
 //! container, closes all descriptors of the host, and only then creates init (rules `bare-birth` and
 //! `intermediate-takes-inherited`).
+//!
+//! A tracer in that PID namespace still sees init's standard streams, a socket to the command (two with a terminal),
+//! its root, working directory, namespaces and cgroups, root's capabilities until init sets its own, the command's
+//! environment and configuration in its copy of memory, and dayfly's read-only executable. The init of a container that
+//! joins a PID namespace also has the trees that it will mount. No path leads from them to the host. It holds a
+//! directory of the host in two cases: the root, in the classic way; and the procfs, with a new user namespace or a
+//! confined caller, for device links, sysctls and labels. On 6.18, runc 1.5.1 exposes sockets, pipes and its sealed
+//! executable, and crun 1.28 the host's directory of the cgroup.
 
 use alloc::vec::Vec;
 

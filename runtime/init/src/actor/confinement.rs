@@ -1,5 +1,9 @@
 //! AppArmor profiles and SELinux labels. Init writes them to its own attributes in the procfs that the parent verified,
 //! never in the container's procfs (CVE-2019-16884, CVE-2019-19921).
+//!
+//! Profile and label apply from the next exec on, and so to startContainer hooks. Mounts get the SELinux label by the
+//! option `context`. mqueue does not accept it, so the root directory of its file system is labelled. A root filesystem
+//! that was copied from layers is labelled file by file.
 
 use core::ffi::CStr;
 

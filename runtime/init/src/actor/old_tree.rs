@@ -3,6 +3,10 @@
 //! No path leads to these mounts, but the kernel considers all mounts of a mount namespace. If this namespace contains
 //! a fully visible procfs, a process that creates a user namespace may mount a new procfs, without the container's
 //! masks (`mount_too_revealing` in fs/namespace.c). The same is true for sysfs.
+//!
+//! So these mounts are unmounted, or covered if a user namespace locks them. A mount that the host's own root covers,
+//! such as a /proc that an initramfs left behind, has no path and cannot be removed. Do not use `--no-pivot` on such a
+//! host.
 
 use core::ffi::CStr;
 

@@ -4,6 +4,15 @@
 //! directories. The source itself covers the first path, and copies of its mount cover the others.
 //! So a hundred masked per-CPU directories need only one superblock (runc issue 5262). Without the
 //! fast path `shared-masks`, each masked directory is covered by a tmpfs of its own.
+//!
+//! In a container with a user namespace on Linux 6.15 and later, a node that the parent makes takes the place of the
+//! host's /dev/null (`launch/src/parent/nodes.rs`).
+//!
+//! A process with CAP_SYS_ADMIN in its container's user namespace can remove masks, because that namespace owns the
+//! mount namespace in which they were made. The kernel locks only mounts that were copied from a mount namespace with
+//! another owner; a second unshare(CLONE_NEWNS) in the same user namespace locks nothing (tried on 6.18). To prevent
+//! this, a process outside would have to attach the tree, and init to enter a copy of it: one more process, one more
+//! copy, and a message for each mount.
 
 use core::ffi::CStr;
 

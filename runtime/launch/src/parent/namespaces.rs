@@ -1,4 +1,9 @@
 //! Namespaces that init inherits: the parent enters them before the clone and returns afterwards.
+//!
+//! With a new user namespace, these are the network, IPC, UTS and cgroup namespaces that are given by path. Most of
+//! them belong to the host's user namespace, and cannot be joined from inside the container's. A parent that is root
+//! only in a user namespace could not return, so an intermediate joins them (`init::intermediate`). The mount namespace
+//! must be one that the container's user namespace owns, because init cannot mount in any other. Init joins it itself.
 
 use alloc::format;
 

@@ -1,5 +1,13 @@
 //! Device nodes for a container that cannot create them. They are created on a file system that is never attached as a
 //! whole; init gets each node as a separate mount. Only the container uses the nodes' inodes.
+//!
+//! Number, mode and owner are those of the configuration. In three cases, the host's device is bind-mounted read-only
+//! instead: the caller is root of a user namespace, Linux is older than 6.15 and cannot copy a part of a detached
+//! tmpfs, or mknod(2) is refused (no CAP_MKNOD, or device rules of the caller's cgroup). The device must then exist on
+//! the host, and number, mode and owner are the host's.
+//!
+//! None of these mounts is noexec, because noexec also forbids mmap(2) with PROT_EXEC, which users of /dev/sgx_enclave
+//! need.
 
 use alloc::format;
 use alloc::vec::Vec;

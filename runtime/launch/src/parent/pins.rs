@@ -8,8 +8,11 @@
 //!
 //! Few trees contain mounts, and few hosts have pinned mount namespaces. So the parent first copies the trees as they
 //! are, and compares the numbers of successive copies: if they are successive, the first tree contains no other mount.
-//! Only if a tree may contain one, the parent looks for pins in the mount table, and only if there is one, it copies the
-//! tree again in another way. It looks after the last copy: a pin that is made later is in no copy.
+//! Only if a tree may contain one, the parent looks for pins in the mount table, and only if there is one, it copies
+//! the tree again in another way. It looks after the last copy: a pin that is made later is in no copy.
+//!
+//! To read the mount table takes 17 us with 22 mounts, and 0.9 ms with 1000. Mounts have successive numbers since Linux
+//! 6.8. If another process makes a mount between two copies, the table is read for nothing.
 
 use plan::step::{CloneTree, Slot};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,12 @@
 //! Bind mounts.
+//!
+//! The source may be in the container's root filesystem, at a place that an earlier mount of the container covers. Init
+//! opens such a source when it reaches the mount, and resolves its path inside the root, because an image or a volume
+//! may contain symbolic links.
+//!
+//! The host names a root filesystem by `root.path` of its configuration, even if the root has no place on the host (a
+//! snapshot, layers). Only a source at or below this path can be in the root. The path at which init attaches the root
+//! in its own namespace is another one, often `/`.
 
 use alloc::format;
 use alloc::vec::Vec;
