@@ -1,4 +1,8 @@
 //! `delete`: removes a container and everything that belongs to it.
+//!
+//! Processes and cgroup are removed first, then the directory with the record last, so that `delete` can be repeated.
+//! The directory is locked before that. If several `delete` run at once, one removes the container, and the others find
+//! the directory gone: none takes a new container of that name for the old one.
 
 use alloc::format;
 use core::time::Duration;

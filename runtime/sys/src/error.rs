@@ -1,4 +1,9 @@
 //! The error of a failed system call: operation, object, errno.
+//!
+//! `Display` of dayfly's errors includes the texts of their causes, because engines and users read one line. `source()`
+//! returns the cause as well, for programs that look for a type; a variant that wraps an error always returns it. The
+//! Rust API guidelines ask for one of the two, so print an error by `Display` alone. Errno ends the chain: rustix's
+//! type is an `Error` only with std.
 
 use alloc_crate::string::String;
 use core::fmt;

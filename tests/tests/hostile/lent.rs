@@ -1,6 +1,27 @@
 //! Inodes of the host that containers can reach: root of the container must not be able to change them.
 //!
 //! The device files are the machine's own, so the attacks set the mode and owner that the files already have.
+//!
+//! The cases cover the engines' default capabilities, and a user namespace with all capabilities and every mount made
+//! as permissive as possible. CAP_SYS_ADMIN without a user namespace is root on the host: with it, a process can make
+//! any of these mounts writable.
+//!
+//! | inode | how the container gets it | root of the container |
+//! |---|---|---|
+//! | /dev/null over masked files; devices of the host, if the caller lacks root's rights, mknod(2) is refused, or in a user namespace before Linux 6.15 | read-only mounts | reads and writes the device; before Linux 6.15, with CAP_SYS_ADMIN in a user namespace, changes the times, as every user can |
+//! | other devices in user namespaces | not: the container has its own nodes | owns them |
+//! | empty directory over masked ones | not: the container has its own tmpfs | with CAP_SYS_ADMIN in a user namespace, writes there |
+//! | standard streams | the shim's pipes, or the caller's streams. The host's /dev/null is replaced by the container's or, for an exec without one, by a device on a detached tmpfs | owns a file that the caller's root owns, as with any runtime |
+//! | terminal, /dev/console | not: they are on the container's devpts | owns it |
+//! | the runtime's executable | read-only mount, kept in the cache or detached, or a sealed memfd | nothing |
+//! | directory of the notify socket | read-only mount | writes to the socket |
+//! | cgroups, without a cgroup namespace | as configured; read-only for callers without root's rights | what the mount's options allow |
+//! | `cgroup.procs` and `tasks` of a container that a template forks | descriptors for the template and its child, which closes them before its program begins | a hostile template moves its own processes there |
+//! | layers | lower layers of an overlay; neither a path nor a descriptor of their mount | nothing: changes are copied up |
+//! | log of `run -d --image` | a regular file on its own tmpfs | truncates it, fills it up to its size; without root, fills the file system of the state directory |
+//! | dayfly's executable, with `--init` | read-only mount at /dev/init | reads and executes it |
+//! | file system of the blank namespace | a locked read-only mount in a mount namespace that another user namespace owns | with the host's CAP_SYS_ADMIN, changes options of the superblock; no mount of it is writable |
+//! | binds, volumes, /etc/hosts … | as the engine configures them | what the configuration allows |
 
 use super::{Evidence, WAYS, falls, holds, with_blank};
 use crate::blank::with_capabilities;
