@@ -16,6 +16,7 @@ const CASES: &[Case] = &[
     case!(few_descriptors).unlike_runc(),
     case!(few_descriptors_to_remove_with).unlike_runc(),
     case!(small_files).unlike_runc(),
+    case!(small_files_of_tmpcopyup).unlike_runc(),
     case!(small_files_of_an_import).unlike_runc().needs(image::needed),
 ];
 
@@ -71,15 +72,17 @@ fn few_descriptors_to_remove_with(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// A record that cannot be written whole leaves nothing that the next command does not remove.
+/// A record that cannot be written whole leaves nothing, and its error says why. The default action of SIGXFSZ would
+/// kill the command.
 fn small_files(bed: &Bed) {
     let c = bed.bundle().args(&["true"]).make();
     let bundle = c.bundle.to_str().expect("path");
-    for verb in ["run", "create"] {
-        let failed = limited(bed, "--fsize=0", &[verb, "--bundle", bundle, &c.id]);
-        assert_ne!(failed.code(), 0, "{verb}: {failed}");
-        c.delete_force().ok();
-        c.assert_gone(verb);
+    for verb in [&["run"][..], &["run", "--detach"], &["create"]] {
+        // The limit applies to the file that takes the standard error of a case, too.
+        let failed = limited(bed, "--fsize=300", &[verb, &["--bundle", bundle, &c.id]].concat());
+        assert_eq!(failed.code(), 1, "{failed}");
+        assert!(failed.stderr.contains("write record: file too large"), "{failed}");
+        c.assert_gone("a failed start");
     }
     c.run().ok();
     let c = bed.bundle().sh("sleep 1000").make();
@@ -88,6 +91,21 @@ fn small_files(bed: &Bed) {
     limited(bed, "--fsize=0", &["delete", "--force", &c.id]).ok();
     c.assert_gone("delete");
 }
+
+/// The copies that `tmpcopyup` makes are larger than the limit. The program gets the signal's default action.
+fn small_files_of_tmpcopyup(bed: &Bed) {
+    let c = bed.bundle().mount("tmpfs", "tmpfs", "/bin", &["tmpcopyup"]).sh(SIGNALS).make();
+    let bundle = c.bundle.to_str().expect("path");
+    let failed = limited(bed, "--fsize=100000", &["run", "--bundle", bundle, &c.id]);
+    assert_eq!(failed.code(), 1, "{failed}");
+    assert!(failed.stderr.contains("sendfile: file too large"), "{failed}");
+    c.assert_gone("run");
+    let ran = limited(bed, "--fsize=100000000", &["run", "--bundle", bundle, &c.id]).ok();
+    let ignored = ran.stdout.split_whitespace().last().expect("a mask");
+    assert_eq!(u64::from_str_radix(ignored, 16).expect("a mask") >> 24 & 1, 0, "SIGXFSZ");
+}
+
+const SIGNALS: &str = "grep SigIgn /proc/self/status";
 
 fn small_files_of_an_import(bed: &Bed) {
     let layer = Layer::new().file("large", 0o644, &[7; 100_000]);

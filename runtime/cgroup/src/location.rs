@@ -143,12 +143,14 @@ impl Location {
 
     /// Resolves a relative `path`.
     fn relative(hierarchies: &Hierarchies, path: &str) -> Result<Self, Error> {
-        let own = sys::fs::read_text("/proc/self/cgroup").context("read", "/proc/self/cgroup")?;
+        let own = sys::fs::read_proc_text("/proc/self/cgroup");
+        let own = own.context("read", "/proc/self/cgroup")?;
         let own = OwnCgroups::new(&own);
         // The mount table is needed only if the caller's cgroup is not the root of every v1 hierarchy. In a container
         // without a cgroup namespace, the mount may show only a part of the hierarchy.
         let mounts = if own.has_legacy() && !hierarchies.is_unified() {
-            sys::fs::read_text("/proc/self/mountinfo").context("read", "/proc/self/mountinfo")?
+            let mounts = sys::fs::read_proc_text("/proc/self/mountinfo");
+            mounts.context("read", "/proc/self/mountinfo")?
         } else {
             String::new()
         };

@@ -107,6 +107,8 @@ fn try_create(
     making.find_template()?;
     let console = making.console(true, connected)?;
     let request = making.ask(&cpus, console.source(), true)?;
+    // Hooks and the container's process get the default action.
+    sys::signal::ignore_file_size(true);
     let made = making.make(request, console)?;
     if let Some(pooled) = making.pooled {
         pooled.keep();
@@ -144,7 +146,10 @@ fn try_run(
     let mut console = making.console(options.detach, connected)?;
     let ours = console.take_receiver();
     let signals = match options.detach {
-        true => None,
+        true => {
+            sys::signal::ignore_file_size(true);
+            None
+        }
         false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
     };
     let mut request = making.ask(&cpus, console.source(), false)?;
@@ -157,7 +162,9 @@ fn try_run(
         && !trace.is_on()
         && permit.is_none()
         && making.spec.hooks.poststart.is_empty();
-    let mut made = making.make(request, console)?;
+    // In the foreground the signal is blocked, and would end this process when it is not blocked any more.
+    let made = making.make(request, console);
+    let mut made = made.inspect_err(|_| sys::signal::ignore_file_size(true))?;
     drop(permit);
     let Making { spec, manager, pooled, prepared, .. } = making;
     if let Some(pooled) = pooled {

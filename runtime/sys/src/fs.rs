@@ -10,7 +10,7 @@ use rustix::path::Arg;
 #[cfg(feature = "alloc")]
 mod read;
 #[cfg(feature = "alloc")]
-pub use read::{Owned, read_all, read_at, read_owned_at, read_text};
+pub use read::{Owned, read_all, read_at, read_owned_at, read_proc_text, read_text};
 
 /// Converts a path for a system call.
 ///

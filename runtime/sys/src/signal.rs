@@ -82,6 +82,22 @@ pub fn hear_of_children() {
     };
 }
 
+/// Ignores SIGXFSZ, or resets it to its default action. While it is ignored, a write beyond the caller's limit of file
+/// sizes (RLIMIT_FSIZE) fails with EFBIG, which can be reported; the default action kills the process (setrlimit(2)).
+/// Ignoring the signal also discards one that is pending.
+pub fn ignore_file_size(ignored: bool) {
+    const SIGXFSZ: usize = 25;
+    // SIG_DFL is 0, SIG_IGN is 1.
+    let action = [u64::from(ignored), 0, 0, 0];
+    // SAFETY: as in `reset_dispositions`; SIG_IGN needs no restorer.
+    let _ = unsafe {
+        crate::raw::call(
+            crate::raw::nr::RT_SIGACTION,
+            crate::raw::args![SIGXFSZ, &raw const action, 0, 8],
+        )
+    };
+}
+
 /// Returns a descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
 ///
 /// # Errors

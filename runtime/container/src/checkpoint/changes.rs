@@ -53,6 +53,7 @@ impl Changes {
     /// Copies the changes. The container's processes must be stopped, and must stay stopped until
     /// the process of the pidfd `criu` has exited.
     pub fn save(&self, images: &Directory, criu: &OwnedFd) -> Result<(), Error> {
+        sys::signal::ignore_file_size(true);
         copy_upper(self.upper.as_fd(), self.copy.as_fd())?;
         if has_exited(criu) {
             return Err(Error::text(

@@ -26,7 +26,11 @@ pub(crate) fn copy_up(
         let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
         fchown(&top, Some(uid), Some(gid)).op("fchown")?;
     }
-    copy_directory(source.as_fd(), top.as_fd())
+    // A file may be larger than the caller's limit of file sizes.
+    sys::signal::ignore_file_size(true);
+    let copied = copy_directory(source.as_fd(), top.as_fd());
+    sys::signal::ignore_file_size(false);
+    copied
 }
 
 fn open_directory(parent: BorrowedFd<'_>, name: &CStr) -> Result<rustix::fd::OwnedFd, Failure> {

@@ -102,3 +102,13 @@ pub fn read_owned_at(
 pub fn read_text(path: impl Arg) -> Result<String, Errno> {
     String::from_utf8(read_at(CWD, path)?).map_err(|_| Errno::ILSEQ)
 }
+
+/// Reads the file `path` of procfs as text, without asking for its size, which procfs reports as 0.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_proc_text(path: impl Arg) -> Result<String, Errno> {
+    let mut bytes = Vec::new();
+    read_sized(openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, 0, &mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| Errno::ILSEQ)
+}
