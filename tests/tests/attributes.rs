@@ -30,6 +30,7 @@ const CASES: &[Case] = &[
     case!(affinity_of_a_process_file).needs(two_cpus),
     case!(affinity_of_missing_cpus),
     case!(affinity_refused),
+    case!(cpus_above_1023).unlike_runc(),
     case!(memory_policy).needs(numa),
     case!(memory_policy_flags).needs(numa),
     case!(memory_policy_of_missing_nodes).needs(numa),
@@ -256,6 +257,17 @@ fn affinity_of_missing_cpus(bed: &Bed) {
     }
 }
 
+/// CPUs above 1023 are refused rather than left out (runc #5343).
+fn cpus_above_1023(bed: &Bed) {
+    let cpus = json!("0,1024");
+    let affinity = json!({ "final": cpus });
+    let beyond = "values larger than 1023 are not supported";
+    refused(bed, "/process/execCPUAffinity", affinity, beyond);
+    let c = bed.bundle().make();
+    c.run_with(&["--start-cpus", "0,1024"]).fails("--start-cpus");
+    assert!(!c.exists());
+}
+
 fn affinity_refused(bed: &Bed) {
     let pointer = "/process/execCPUAffinity";
     refused(
@@ -265,8 +277,6 @@ fn affinity_refused(bed: &Bed) {
         "bad CPUAffinity.Initial: invalid range: 3-1",
     );
     refused(bed, pointer, json!({ "final": "x" }), "bad CPUAffinity.Final: ");
-    let beyond = "values larger than 1023 are not supported";
-    refused(bed, pointer, json!({ "final": "0,1024" }), beyond);
 }
 
 fn memory_policy(bed: &Bed) {

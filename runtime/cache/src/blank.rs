@@ -27,11 +27,11 @@ use rustix::mount::{
     mount_change, move_mount, open_tree, unmount,
 };
 use rustix::process::{chdir, pivot_root};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sys::Context;
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, mount_setattr, propagation};
+use sys::sched::Affinity;
 
 use crate::mounts::{DIRECTORY, Lock, take_away};
 use crate::{Cache, Error};
@@ -120,7 +120,9 @@ fn pin(namespace: BorrowedFd<'_>, mounts: BorrowedFd<'_>) -> Result<(), Errno> {
 /// that escapes from its root can neither make the file system writable nor unmount it.
 fn make_here(cpu: Option<usize>) -> Result<OwnedFd, Errno> {
     if let Some(nth) = cpu {
-        move_to_cpu(nth)?;
+        // Whether or not the caller's affinity includes the CPU.
+        sys::sched::run_on_every_cpu()?;
+        Affinity::of(None)?.nth(nth).ok_or(Errno::INVAL)?.set(None)?;
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let this_process = openat(CWD, c"/proc/self", flags, Mode::empty())?;
@@ -154,16 +156,6 @@ fn map_own_ids(this_process: &OwnedFd) -> Result<(), Errno> {
         sys::fs::write_at(this_process, file, line.as_bytes())?;
     }
     Ok(())
-}
-
-/// Moves to the nth CPU of the cpuset, whether or not the caller's affinity includes it.
-fn move_to_cpu(nth: usize) -> Result<(), Errno> {
-    sys::sched::run_on_every_cpu()?;
-    let allowed = sched_getaffinity(None)?;
-    let mut numbers = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
-    let mut cpus = CpuSet::new();
-    cpus.set(numbers.nth(nth).ok_or(Errno::INVAL)?);
-    sched_setaffinity(None, &cpus)
 }
 
 /// Returns whether `mountinfo` (proc_pid_mountinfo(5)) has a single line, which describes a read-only root.

@@ -4,11 +4,12 @@
 //! shows which CPUs give the highest throughput. The command and init's set-up run on these CPUs; hooks and the program
 //! keep their usual affinity.
 
+use alloc::boxed::Box;
 use alloc::format;
 
 use plan::step::NumberSet;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use sys::sched::cpu_set;
+use rustix::thread::sched_setaffinity;
+use sys::sched::{Affinity, cpu_set};
 use sys::{Context, Errno};
 use topology::Topology;
 use topology::pin::Pin;
@@ -16,7 +17,7 @@ use topology::pin::Pin;
 use crate::{Error, Trace, Warn};
 
 /// The affinity that the command had before it moved to other CPUs; `None` if it did not move.
-pub(crate) struct StartCpus(Option<CpuSet>);
+pub(crate) struct StartCpus(Option<Box<Affinity>>);
 
 impl StartCpus {
     /// Moves to `cpus`, if given. Warns if some of them are not available.
@@ -26,7 +27,7 @@ impl StartCpus {
     pub(crate) fn enter(cpus: Option<&str>, trace: &Trace, warn: Warn<'_>) -> Result<Self, Error> {
         let Some(words) = cpus else { return Ok(Self(None)) };
         trace.point("go", "to the CPUs to start from")?;
-        let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        let own = Affinity::of(None).context("sched_getaffinity", "")?;
         let cpus = resolve(words, &own)?;
         match sched_setaffinity(None, &cpu_set(cpus.iter())) {
             Err(Errno::INVAL) => Err(Error::Text(format!(
@@ -34,10 +35,9 @@ impl StartCpus {
             ))),
             result => {
                 result.context("sched_setaffinity", cpus)?;
-                let left = Self(Some(own));
-                let there = sched_getaffinity(None).context("sched_getaffinity", "")?;
-                let missing: NumberSet =
-                    cpus.iter().filter(|cpu| !there.is_set(*cpu as usize)).collect();
+                let left = Self(Some(Box::new(own)));
+                let there = Affinity::of(None).context("sched_getaffinity", "")?;
+                let missing: NumberSet = cpus.iter().filter(|cpu| !there.has(*cpu)).collect();
                 if !missing.is_empty() {
                     let those =
                         if missing.iter().nth(1).is_some() { "these are" } else { "this is" };
@@ -53,19 +53,19 @@ impl StartCpus {
     /// Returns the affinity that the command had before it moved. It is restored for hooks on the host.
     pub(crate) fn own(&self) -> Option<NumberSet> {
         let own = self.0.as_ref()?;
-        Some((0..NumberSet::LIMIT).filter(|cpu| own.is_set(*cpu as usize)).collect())
+        Some((0..NumberSet::LIMIT).filter(|cpu| own.has(*cpu)).collect())
     }
 
     /// Restores the command's affinity after the start.
     pub(crate) fn leave(&self, trace: &Trace) -> Result<(), Error> {
         let Some(own) = &self.0 else { return Ok(()) };
         trace.point("go", "to own cpus")?;
-        Ok(sched_setaffinity(None, own).context("sched_setaffinity", "own cpus")?)
+        Ok(own.set(None).context("sched_setaffinity", "own cpus")?)
     }
 }
 
 /// Parses a list of CPUs, or resolves words such as `node:0` to CPUs on which this process may run.
-fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
+fn resolve(words: &str, own: &Affinity) -> Result<NumberSet, Error> {
     match NumberSet::parse(words) {
         Ok(cpus) if !cpus.is_empty() => return Ok(cpus),
         _ if !words.contains(|letter: char| letter.is_ascii_alphabetic()) => {
@@ -78,7 +78,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
     let wrong = |error| Error::Pin { option: "--start-cpus", error };
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
-    let allowed = topology.online().iter().filter(|cpu| own.is_set(*cpu as usize)).collect();
+    let allowed = topology.online().iter().filter(|cpu| own.has(*cpu)).collect();
     let placement = pin.resolve(&topology, &allowed).map_err(wrong)?;
     Ok(placement.cpus.iter().collect())
 }
@@ -87,7 +87,7 @@ fn resolve(words: &str, own: &CpuSet) -> Result<NumberSet, Error> {
 impl Drop for StartCpus {
     fn drop(&mut self) {
         if let Some(own) = &self.0 {
-            let _ = sched_setaffinity(None, own);
+            let _ = own.set(None);
         }
     }
 }

@@ -10,6 +10,7 @@ mod nodes;
 mod outside;
 mod pins;
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::cell::RefCell;
@@ -23,9 +24,9 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, fstatfs, openat, statfs};
 use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
-use rustix::thread::CpuSet;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
+use sys::sched::Affinity;
 use trace::{Failed, Tracer};
 
 use crate::holder::Holder;
@@ -89,7 +90,7 @@ pub(crate) struct Parent<'a> {
     /// Files through which init joins its cgroup, opened before the parent enters another cgroup namespace.
     pub entrances: Option<Vec<OwnedFd>>,
     /// This process's CPU affinity before it was set to init's initial CPUs.
-    pub own_cpus: Option<CpuSet>,
+    pub own_cpus: Option<Box<Affinity>>,
     /// The open file of this process's OOM score, and the score before it was set to init's.
     pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
     /// The time at which the parent noticed that init had executed its program, for the trace.

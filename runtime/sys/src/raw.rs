@@ -38,6 +38,8 @@ pub mod nr {
     pub const GETCWD: usize = 79;
     /// sched_setaffinity(2)
     pub const SCHED_SETAFFINITY: usize = 203;
+    /// sched_getaffinity(2)
+    pub const SCHED_GETAFFINITY: usize = 204;
     /// sched_setattr(2)
     pub const SCHED_SETATTR: usize = 314;
     /// ioprio_set(2)
@@ -93,6 +95,8 @@ pub mod nr {
     pub const GETCWD: usize = 17;
     /// sched_setaffinity(2)
     pub const SCHED_SETAFFINITY: usize = 122;
+    /// sched_getaffinity(2)
+    pub const SCHED_GETAFFINITY: usize = 123;
     /// sched_setattr(2)
     pub const SCHED_SETATTR: usize = 274;
     /// ioprio_set(2)

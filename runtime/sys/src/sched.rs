@@ -1,6 +1,7 @@
 //! Scheduling: sched_setattr(2) for the CPU, ioprio_set(2) for block devices.
 
 use rustix::io::Errno;
+use rustix::process::Pid;
 use rustix::thread::CpuSet;
 
 /// Scheduling policy and parameters (sched_setattr(2)).
@@ -44,18 +45,60 @@ pub fn cpu_set(cpus: impl Iterator<Item = u32>) -> CpuSet {
     set
 }
 
+/// The maximum number of CPUs of x86 kernels.
+const CPUS: usize = 8192;
+
+/// The CPU affinity of a process on any host. rustix's set has 1024 CPUs, for which the kernel of a host with more CPUs
+/// does not tell the affinity (EINVAL; runc #5343).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Affinity([u64; CPUS / 64]);
+
+impl Affinity {
+    /// Returns the affinity of a process, or of the caller.
+    ///
+    /// # Errors
+    /// Those of sched_getaffinity(2): ESRCH.
+    pub fn of(pid: Option<Pid>) -> Result<Self, Errno> {
+        let mut cpus = [0; CPUS / 64];
+        let set = crate::raw::args![Pid::as_raw(pid) as usize, size_of_val(&cpus), &raw mut cpus];
+        // SAFETY: the kernel writes at most the given length.
+        unsafe { crate::raw::call(crate::raw::nr::SCHED_GETAFFINITY, set) }?;
+        Ok(Self(cpus))
+    }
+
+    /// Makes this the affinity of a process, or of the caller. The kernel ignores CPUs beyond its maximum.
+    ///
+    /// # Errors
+    /// Those of sched_setaffinity(2): EINVAL if none of the CPUs is online and in the cgroup of the process.
+    pub fn set(&self, pid: Option<Pid>) -> Result<(), Errno> {
+        let set =
+            crate::raw::args![Pid::as_raw(pid) as usize, size_of_val(&self.0), self.0.as_ptr()];
+        // SAFETY: the set is valid for its length and only read.
+        unsafe { crate::raw::call(crate::raw::nr::SCHED_SETAFFINITY, set) }.map(drop)
+    }
+
+    /// Returns whether the affinity includes this CPU.
+    pub fn has(&self, cpu: u32) -> bool {
+        self.0.get(cpu as usize / 64).is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    }
+
+    /// Returns the affinity that consists of the nth CPU of this one.
+    pub fn nth(&self, nth: usize) -> Option<Self> {
+        let cpu = (0..CPUS as u32).filter(|cpu| self.has(*cpu)).nth(nth)?;
+        let mut one = Self([0; CPUS / 64]);
+        *one.0.get_mut(cpu as usize / 64)? = 1 << (cpu % 64);
+        Some(one)
+    }
+}
+
 /// Lets the caller run on every CPU of its cgroup, including CPUs that are added to the cgroup later. All bits of the
 /// affinity mask are set. Whenever the cgroup's set changes, the kernel applies the mask to the new set (cpuset(7)).
-/// The kernel ignores bits beyond its maximum number of CPUs.
 ///
 /// # Errors
 /// Those of sched_setaffinity(2); EINVAL if the cgroup has no online CPU.
 pub fn run_on_every_cpu() -> Result<(), Errno> {
-    /// A mask for 8192 CPUs, the maximum of x86 kernels.
-    static ALL: [u8; 8192 / 8] = [0xff; 8192 / 8];
-    let set = crate::raw::args![0, ALL.len(), ALL.as_ptr()];
-    // SAFETY: the set is valid for its length and only read.
-    unsafe { crate::raw::call(crate::raw::nr::SCHED_SETAFFINITY, set) }.map(drop)
+    static ALL: Affinity = Affinity([u64::MAX; CPUS / 64]);
+    ALL.set(None)
 }
 
 /// Sets the caller's scheduling policy and parameters.
@@ -103,6 +146,22 @@ mod tests {
     /// Runs `work` in a separate thread, so that its settings do not outlast the thread.
     fn apart(work: impl FnOnce() + Send + 'static) {
         std::thread::spawn(work).join().unwrap();
+    }
+
+    #[test]
+    fn affinity_is_read_and_set() {
+        apart(|| {
+            let own = Affinity::of(None).unwrap();
+            let words: u32 = own.0.iter().map(|word| word.count_ones()).sum();
+            let rustix = rustix::thread::sched_getaffinity(None).unwrap();
+            assert!((0..1024).all(|cpu| own.has(cpu) == rustix.is_set(cpu as usize)));
+            assert!(!own.has(u32::MAX));
+            let last = own.nth(words as usize - 1).unwrap();
+            last.set(None).unwrap();
+            assert_eq!(Affinity::of(None).unwrap(), last);
+            assert_eq!(own.nth(words as usize), None);
+            run_on_every_cpu().unwrap();
+        });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use alloc::string::String;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Stat, stat};
 use rustix::process::{Pid, Resource, Rlimit, getpriority_process, prlimit, setpriority_process};
-use rustix::thread::{sched_getaffinity, sched_setaffinity};
+use sys::sched::Affinity;
 
 use super::Refusal;
 use super::body::Sets;
@@ -70,8 +70,8 @@ pub(super) fn match_limits(init: Pid, child: Pid) -> Result<(), Refusal> {
     }
     let nice = getpriority_process(Some(init)).map_err(|errno| failed("getpriority", errno))?;
     setpriority_process(Some(child), nice).map_err(|errno| failed("setpriority", errno))?;
-    let cpus = sched_getaffinity(Some(init)).map_err(|errno| failed("affinity", errno))?;
-    sched_setaffinity(Some(child), &cpus).map_err(|errno| failed("affinity", errno))
+    let cpus = Affinity::of(Some(init)).map_err(|errno| failed("affinity", errno))?;
+    cpus.set(Some(child)).map_err(|errno| failed("affinity", errno))
 }
 
 /// Returns whether a process is exiting, or has a SIGKILL pending.

@@ -10,9 +10,10 @@ use plan::step::{InitStep, Intermediate, Memory, NumberSet, Slot};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::thread::{sched_getaffinity, sched_setaffinity};
+use rustix::thread::sched_setaffinity;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
+use sys::sched::Affinity;
 use trace::Recorder;
 
 use super::attempt::{Attempt, Fell, Moved, Wanted, Way};
@@ -64,10 +65,10 @@ impl Parent<'_> {
 
     /// Sets this process's CPU affinity, which children inherit.
     pub(super) fn run_on(&mut self, cpus: &NumberSet) -> Result<(), Error> {
-        let own = sched_getaffinity(None).context("sched_getaffinity", "")?;
+        let own = Affinity::of(None).context("sched_getaffinity", "")?;
         sched_setaffinity(None, &sys::sched::cpu_set(cpus.iter()))
             .context("sched_setaffinity", cpus)?;
-        self.own_cpus = Some(own);
+        self.own_cpus = Some(Box::new(own));
         Ok(())
     }
 

@@ -12,7 +12,6 @@ use plan::step::{ParentStep, Slot};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::thread::sched_setaffinity;
 use sys::Context;
 use sys::clone::CloneFlags;
 
@@ -54,9 +53,10 @@ impl Parent<'_> {
     /// Returns to the CPUs and namespaces that this process left for the clone: those of hooks, and of init in a second
     /// attempt, are this process's own. Goes on after an error, and returns the first one.
     pub(crate) fn return_to_own(&mut self) -> Result<(), sys::Error> {
-        let cpus = self.own_cpus.take().map_or(Ok(()), |own| {
-            sched_setaffinity(None, &own).context("sched_setaffinity", "own cpus")
-        });
+        let cpus = self
+            .own_cpus
+            .take()
+            .map_or(Ok(()), |own| own.set(None).context("sched_setaffinity", "own cpus"));
         let pid = self.own_pid_namespace.take().map(|own| (own, CloneFlags::NEWPID));
         let others = core::iter::from_fn(|| self.own_namespaces.pop());
         others.chain(pid).fold(cpus, |first, (own, kind)| {
