@@ -17,6 +17,7 @@ pub mod caller;
 pub mod limits;
 pub mod matched;
 pub mod state;
+pub mod words;
 
 dayfly_tests::subject!(Runtime, CASES);
 

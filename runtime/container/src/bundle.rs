@@ -10,6 +10,7 @@ use sys::Context;
 use sys::defence::{Defence, is_off};
 use trace::Phase;
 
+use crate::annotations;
 use crate::directory::check_id;
 use crate::options::CreateOptions;
 use crate::path::absolute;
@@ -34,6 +35,7 @@ impl Bundle {
     /// If the configuration is not valid.
     pub fn parse(&self, trace: &Trace, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
         let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec(warn))?;
+        annotations::without_effect(&spec).for_each(|warning| (warn.1)(&warning));
         trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
         Ok(spec)
     }

@@ -23,7 +23,7 @@ use crate::Error;
 /// The gid of the group tty.
 const TTY: u32 = 5;
 /// The annotation that names the image.
-const NAME: &str = "run.dayfly.image";
+pub(crate) const NAME: &str = "run.dayfly.image";
 /// The largest length of a host name in bytes (sethostname(2)).
 const LONGEST_NAME: usize = 64;
 /// The period of the CPU quota, in microseconds.
@@ -255,7 +255,7 @@ impl Limits {
 }
 
 /// The annotation of a configuration that intentionally has no seccomp filter.
-const SECCOMP: &str = "run.dayfly.seccomp";
+pub(crate) const SECCOMP: &str = "run.dayfly.seccomp";
 
 /// Refuses a configuration without a seccomp profile, unless an annotation shows that this is intended: images imported
 /// by older versions lack the profile if the engines' profile file was missing.

@@ -7,6 +7,7 @@
 extern crate alloc;
 
 mod admission;
+mod annotations;
 mod announce;
 mod bundle;
 mod checkpoint;

@@ -12,9 +12,9 @@ use topology::{List, Topology};
 use crate::{CgroupDriver, CreateOptions, Error};
 
 /// The annotation equivalent to `--pin`.
-const PIN: &str = "run.dayfly.pin";
+pub(crate) const PIN: &str = "run.dayfly.pin";
 /// The annotation equivalent to `--pool`, and its former name.
-const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
+pub(crate) const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
 /// Returns the value of the option, or, if the option was not given, the value of the annotation.
 fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Option<&'s str> {

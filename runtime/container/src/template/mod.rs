@@ -47,7 +47,7 @@ pub const ANNOTATION: &str = "run.dayfly.template";
 /// The annotation by which dayfly marks a container whose program a template has forked: the template's name.
 pub(crate) const FORKED: &str = "run.dayfly.forked-by";
 /// The annotation of a template that says for which containers it is: `KEY=VALUE` of another annotation.
-const FOR: &str = "run.dayfly.template-for";
+pub(crate) const FOR: &str = "run.dayfly.template-for";
 /// The socket in a template's directory on which its program listens.
 pub(crate) const REQUESTS: &str = "requests";
 /// The environment variable that tells a program the number of that socket.
