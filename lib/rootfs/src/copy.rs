@@ -23,11 +23,10 @@ use sys::Context;
 use sys::fs::c_path;
 use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
 
-use crate::ids::RANGE;
 use crate::options::{Recipe, Upper};
 use crate::remove::{empty, names, open_directory, remove_at};
 use crate::upper::new_tmpfs;
-use crate::{Error, files, layers};
+use crate::{Error, files, layers, shift};
 
 const DIRECTORY: &CStr = c"copy";
 /// Prefixes of the extended attributes that overlayfs itself uses.
@@ -35,6 +34,7 @@ const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
 /// Maximum length in bytes: of the list of all attribute names of a file, or of one value.
 const ATTRIBUTES: usize = 65536;
 const CAPABILITY: &CStr = c"security.capability";
+const ACLS: [&CStr; 2] = [c"system.posix_acl_access", c"system.posix_acl_default"];
 const LABEL: &CStr = c"security.selinux";
 /// A directory's path of this many bytes or more is too long (PATH_MAX).
 pub(crate) const LONGEST_PATH: usize = 4096;
@@ -230,7 +230,7 @@ impl Copier<'_> {
     ) -> Result<(), Errno> {
         let nofollow = AtFlags::SYMLINK_NOFOLLOW;
         let (uid, gid) = self.owner.unzip();
-        let (uid, gid) = (shifted(stat.st_uid, uid), shifted(stat.st_gid, gid));
+        let (uid, gid) = (shift::id(stat.st_uid, uid), shift::id(stat.st_gid, gid));
         chownat(to, name, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), nofollow)?;
         self.attributes(&path_of(from, name)?, &path_of(to, name)?)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
@@ -263,7 +263,8 @@ impl Copier<'_> {
             let size = lgetxattr(from, name, &mut self.value[..])?;
             let value = self.value.get(..size).unwrap_or_default();
             let shifted = match self.owner {
-                Some((root, _)) if name == CAPABILITY => Some(owned_by(value, root)),
+                Some((root, _)) if name == CAPABILITY => Some(shift::capabilities(value, root)),
+                Some(first) if ACLS.contains(&name) => Some(shift::acl(value, first)),
                 _ => None,
             };
             lsetxattr(to, name, shifted.as_deref().unwrap_or(value), XattrFlags::empty())?;
@@ -273,33 +274,6 @@ impl Copier<'_> {
             None => Ok(()),
         }
     }
-}
-
-/// Maps an id of the image to an id of the host, where root of the image is mapped to `first`. An id beyond the range
-/// becomes the container's overflow id, 65534.
-fn shifted(id: u32, first: Option<u32>) -> u32 {
-    const NOBODY: u32 = 65534;
-    match first {
-        Some(first) => first.saturating_add(if id < RANGE { id } else { NOBODY }),
-        None => id,
-    }
-}
-
-/// Converts file capabilities (capabilities(7), version 2 or 3) to version 3 for a user namespace whose root is `root`.
-/// Version 2 would grant the capabilities on the host.
-fn owned_by(value: &[u8], root: u32) -> Vec<u8> {
-    const LENGTH: usize = 20;
-    const FLAGS: u32 = 0x00ff_ffff;
-    const VERSION_3: u32 = 0x0300_0000;
-    let Some((head, rest)) = value.split_first_chunk::<4>() else { return value.to_vec() };
-    let Some(sets) = rest.get(..LENGTH - 4) else { return value.to_vec() };
-    let own = rest.get(LENGTH - 4..LENGTH).and_then(|own| own.first_chunk::<4>());
-    let own = own.map_or(0, |own| u32::from_le_bytes(*own));
-    let head = VERSION_3 | (u32::from_le_bytes(*head) & FLAGS);
-    let mut bytes = head.to_le_bytes().to_vec();
-    bytes.extend_from_slice(sets);
-    bytes.extend_from_slice(&(root + own.min(RANGE - 1)).to_le_bytes());
-    bytes
 }
 
 /// Returns a path for a name in a directory that is given by descriptor. Extended attributes can only be read and set
@@ -459,21 +433,5 @@ mod tests {
         let is_meant = matches!(&error, Error::System(error) if error.errno == Errno::NAMETOOLONG);
         assert!(is_meant, "{error}");
         crate::remove_all(&CString::new(dir.to_str().unwrap()).unwrap()).unwrap();
-    }
-
-    #[test]
-    fn capabilities_become_those_of_the_range() {
-        let mut two = 0x0200_0001u32.to_le_bytes().to_vec();
-        two.extend([7u8; 16]);
-        let three = owned_by(&two, 100_000);
-        assert_eq!(three.len(), 24);
-        assert_eq!(three[..4], 0x0300_0001u32.to_le_bytes());
-        assert_eq!(three[4..20], [7u8; 16]);
-        assert_eq!(three[20..], 100_000u32.to_le_bytes());
-        // These capabilities are for a nested user namespace.
-        let mut nested = three.clone();
-        nested[20..].copy_from_slice(&5u32.to_le_bytes());
-        assert_eq!(owned_by(&nested, 100_000)[20..], 100_005u32.to_le_bytes());
-        assert_eq!(owned_by(b"odd", 1), b"odd");
     }
 }

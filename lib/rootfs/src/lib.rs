@@ -26,6 +26,7 @@ mod owner;
 pub mod passwd;
 pub mod places;
 mod remove;
+mod shift;
 mod top;
 mod upper;
 
