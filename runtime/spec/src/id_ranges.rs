@@ -20,10 +20,9 @@ pub struct IdMap<'a> {
 impl<'a> IdMap<'a> {
     /// Parses an option `idmap=RANGES` or `ridmap=RANGES`. Without ranges, it is `idmap` or `ridmap`, as in crun.
     pub fn parse(option: &'a str) -> Option<Self> {
-        let (recursive, ranges) = match option.split_once('=')? {
-            ("idmap", ranges) => (false, ranges),
-            ("ridmap", ranges) => (true, ranges),
-            _ => return None,
+        let (recursive, ranges) = match option.strip_prefix("idmap=") {
+            Some(ranges) => (false, ranges),
+            None => (true, option.strip_prefix("ridmap=")?),
         };
         Some(Self { recursive, ranges: Some(ranges).filter(|ranges| !ranges.is_empty()) })
     }

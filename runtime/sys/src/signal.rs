@@ -35,8 +35,10 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet, Errno> {
     Ok(SignalSet(old))
 }
 
-/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM: the signals commonly sent to end a program.
-const ENDING: [usize; 5] = [1, 2, 3, 6, 15];
+/// SIGHUP, SIGINT, SIGQUIT, SIGABRT and SIGTERM, the signals commonly sent to end a program: a bit of each number.
+const ENDING: u64 = 1 << 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 15;
+/// SIGKILL and SIGSTOP, whose actions cannot be changed.
+const FIXED: u64 = 1 << 9 | 1 << 19;
 /// The exit status after one of the signals in [`ENDING`], as with runc's init.
 const ENDED: i32 = 2;
 
@@ -51,8 +53,13 @@ pub fn reset_dispositions() {
     let default = [0u64; 4];
     // x86-64 requires a restorer, although a handler that never returns does not need one.
     let ends = [handler, SA_RESTORER, handler, u64::MAX];
-    for signal in (1..=64usize).filter(|signal| ![9, 19].contains(signal)) {
-        let action = if ENDING.contains(&signal) { &ends } else { &default };
+    for signal in 1..=64usize {
+        // The bit of signal 64 is 0, that of no signal of the sets.
+        let is_in = |set: u64| set >> (signal % 64) & 1 != 0;
+        if is_in(FIXED) {
+            continue;
+        }
+        let action = if is_in(ENDING) { &ends } else { &default };
         // SAFETY: a sigaction of zeros is SIG_DFL with no flags; the handler of `ends` only makes a system call and
         // does not return; sets are 8 bytes.
         let _ = unsafe {
