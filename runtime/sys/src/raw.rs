@@ -233,12 +233,17 @@ pub fn check(ret: isize) -> Result<usize, Errno> {
 /// # Safety
 /// The arguments must meet the requirements in the call's man page.
 #[inline(always)]
-pub unsafe fn call<A: Into<Arg>, const N: usize>(nr: usize, args: [A; N]) -> Result<usize, Errno> {
+pub unsafe fn call<A: Into<Arg> + Copy, const N: usize>(
+    nr: usize,
+    args: [A; N],
+) -> Result<usize, Errno> {
     const { assert!(N <= 6) };
-    let mut all = [Arg(ptr::null_mut()); 6];
-    for (place, argument) in all.iter_mut().zip(args) {
-        *place = argument.into();
-    }
+    // Without a loop, which would stay one with opt-level "s", at each of the calls.
+    let at = |index: usize| match args.get(index) {
+        Some(argument) => (*argument).into(),
+        None => Arg(ptr::null_mut()),
+    };
+    let all = [at(0), at(1), at(2), at(3), at(4), at(5)];
     // SAFETY: the caller's contract.
     check(unsafe { syscall(nr, all) })
 }
