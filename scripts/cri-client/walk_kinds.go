@@ -241,6 +241,22 @@ func (w *walker) namespaces() {
 			return err
 		}
 		got, err := w.output(id, "sh", "-c", "echo $(awk '{ print $2 }' /proc/self/uid_map; stat -c %u /etc/passwd; touch /x; stat -c %u /x)")
-		return errors.Join(err, wanted(got, "200000 0 0"))
+		// For the type vm, CRI-O refuses volumes with mapped ids.
+		if err := errors.Join(err, wanted(got, "200000 0 0")); err != nil || w.monitor == vms {
+			return err
+		}
+		// The kubelet maps the ids of volumes.
+		id, _, err = w.running(p, sleeps, func(c *cri.ContainerConfig) {
+			c.Mounts = []*cri.Mount{{ContainerPath: "/host", HostPath: "/", UidMappings: ids, GidMappings: ids}}
+		})
+		if err != nil {
+			return err
+		}
+		var root unix.Stat_t
+		if err := unix.Stat("/", &root); err != nil {
+			return err
+		}
+		got, err = w.output(id, "stat", "-c", "%d:%i %u", "/host")
+		return errors.Join(err, wanted(got, fmt.Sprintf("%d:%d 0", root.Dev, root.Ino)))
 	})
 }
