@@ -264,7 +264,7 @@ fn cpus_above_1023(bed: &Bed) {
     let beyond = "values larger than 1023 are not supported";
     refused(bed, "/process/execCPUAffinity", affinity, beyond);
     let c = bed.bundle().make();
-    c.run_with(&["--start-cpus", "0,1024"]).fails("--start-cpus");
+    c.run_with(&["--start-cpus", "0,1024"]).fails(beyond);
     assert!(!c.exists());
 }
 

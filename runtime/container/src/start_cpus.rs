@@ -66,11 +66,13 @@ impl StartCpus {
 
 /// Parses a list of CPUs, or resolves words such as `node:0` to CPUs on which this process may run.
 fn resolve(words: &str, own: &Affinity) -> Result<NumberSet, Error> {
-    match NumberSet::parse(words) {
+    let listed = NumberSet::parse(words);
+    match listed {
         Ok(cpus) if !cpus.is_empty() => return Ok(cpus),
         _ if !words.contains(|letter: char| letter.is_ascii_alphabetic()) => {
+            let reason = listed.err().map(|error| format!("{error}: ")).unwrap_or_default();
             return Err(Error::Text(format!(
-                "invalid value {words:?} for --start-cpus: must be a list of CPUs such as 0-3,8, or words such as node:0"
+                "invalid value {words:?} for --start-cpus: {reason}must be a list of CPUs such as 0-3,8, or words such as node:0"
             )));
         }
         _ => {}
