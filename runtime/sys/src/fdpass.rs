@@ -1,9 +1,11 @@
 //! Passes descriptors over Unix sockets (unix(7), SCM_RIGHTS).
 
 use core::mem::MaybeUninit;
+use core::time::Duration;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recvmsg,
@@ -109,13 +111,43 @@ fn receive_by(
     Ok((received.bytes, fd))
 }
 
-/// Connects a new stream socket to the Unix socket at this path.
+/// The time for which [`dial`] and sending wait for a peer that does not read.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Connects a new stream socket to the Unix socket at this path. Neither this call nor sending waits longer than ten
+/// seconds for the peer: connect(2) waits while its backlog is full.
 ///
 /// # Errors
-/// Those of connect(2); ENAMETOOLONG for paths over 107 bytes.
+/// Those of connect(2): EAGAIN if the backlog stays full; ENAMETOOLONG for paths over 107 bytes.
 pub fn dial(path: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    dial_within(path, PATIENCE)
+}
+
+fn dial_within(path: impl rustix::path::Arg, patience: Duration) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A listener that accepts nothing has room for a few connections.
+    #[test]
+    fn a_full_backlog_is_an_error() {
+        let path = std::env::temp_dir().join(format!("dayfly-dial-{}", std::process::id()));
+        let flags = SocketFlags::CLOEXEC;
+        let listener = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let address = SocketAddrUnix::new(path.to_str().unwrap()).unwrap();
+        rustix::net::bind(&listener, &address).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let dial = || dial_within(path.to_str().unwrap(), Duration::from_millis(20));
+        let others: std::vec::Vec<_> = core::iter::from_fn(|| dial().ok()).take(100).collect();
+        assert!(others.len() < 100);
+        assert_eq!(dial().unwrap_err(), Errno::AGAIN);
+        std::fs::remove_file(&path).unwrap();
+    }
 }
