@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 const SOON: Duration = Duration::from_secs(60);
+/// Stepping takes a minute on a host with a load of 25.
+const STEPPED: Duration = Duration::from_secs(600);
 const BOUND: u64 = 50_000_000;
 
 fn sh(script: &str) -> Command {
@@ -16,7 +18,7 @@ fn calls(command: &Command) -> Report {
 }
 
 fn instructions(command: &Command) -> Report {
-    count(command, Mode::Instructions { bound: BOUND }, SOON).expect("count")
+    count(command, Mode::Instructions { bound: BOUND }, STEPPED).expect("count")
 }
 
 /// Returns whether a process still runs. A zombie counts as dead.
@@ -152,7 +154,7 @@ fn instructions_of_children() {
 fn a_bound_on_instructions() {
     let bound = 20_000;
     let command = sh("i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; exit 6");
-    let report = count(&command, Mode::Instructions { bound }, SOON).expect("count");
+    let report = count(&command, Mode::Instructions { bound }, STEPPED).expect("count");
     assert_eq!((report.end, report.complete), (End::Exited(6), false));
     assert_eq!(report.instructions(), bound);
 }
