@@ -51,11 +51,8 @@ used_host() {
     cat >"$1" <<USED
 #!/bin/sh
 exec unshare -m --propagation private sh -c '
-    mount --make-rshared / && mount --bind "$2" "$2" && mount --make-private "$2" && : >"$2/pin"
-    for cpu in \$(seq 0 \$((\$(nproc --all) - 1))); do
-        ! taskset -c "\$cpu" unshare --mount="$2/pin" true 2>/dev/null || exec "\$@"
-    done
-    echo "no mount namespace can be pinned" >&2; exit 1' used "\$@"
+    mount --make-rshared / && mount --bind "$2" "$2" && mount --make-private "$2" && "$top/scripts/pin-mounts" "$2/pin" &&
+    exec "\$@"' used "\$@"
 USED
     chmod +x "$1"
 }
