@@ -252,10 +252,15 @@ impl Bed {
         let mut mounts = self.mounts();
         // Runtimes' caches.
         mounts.retain(|mount| !mount.place.starts_with("/run/"));
+        // What a container without a mount namespace leaves.
+        let bundle = self.top.join("bundle");
+        let (left, mounts): (Vec<Mount>, Vec<Mount>) =
+            mounts.into_iter().partition(|mount| Path::new(&mount.place).starts_with(&bundle));
         let mut lines: Vec<String> = mountinfo::facts(&mounts, &[], &[])
             .into_iter()
             .map(|(key, value)| format!("{}={value}", key.replace(" | ", " ")))
             .collect();
+        lines.extend(left.iter().map(|mount| format!("mount {}={}", mount.place, mount.kind)));
         list(&self.top.join("host"), &mut lines);
         lines
     }
@@ -266,7 +271,10 @@ impl Bed {
     /// Those of file system calls; an entry that can't be made is left out.
     pub fn build_image(&self, entries: &[Value]) -> io::Result<()> {
         let bundle = self.top.join("bundle");
-        let _ = fs::remove_dir_all(&bundle);
+        if bundle.exists() {
+            self.clear(&bundle);
+            fs::remove_dir_all(&bundle)?;
+        }
         let root = bundle.join("rootfs");
         dir(&root)?;
         fs::hard_link(self.top.join("probe"), root.join("probe"))?;
@@ -276,9 +284,10 @@ impl Bed {
         Ok(())
     }
 
-    /// Returns what the root filesystem is.
+    /// Returns what the root filesystem is, below what is mounted in it, which is unmounted.
     #[must_use]
     pub fn image(&self) -> Vec<String> {
+        self.clear(&self.top.join("bundle"));
         let mut lines = Vec::new();
         list(&self.top.join("bundle/rootfs"), &mut lines);
         lines

@@ -1,6 +1,7 @@
 //! Compares outcomes, and explains differences by the table of known ones.
 
 use crate::execute::Outcome;
+use crate::reasons;
 use serde_json::Value;
 
 /// A fact that two runtimes disagree on.
@@ -126,9 +127,11 @@ pub struct Known {
     pub id: String,
     /// The peers and views in which it holds: words, or `*`.
     pub place: String,
-    /// A part of the configuration's text that has to be there, or `*`. Several are separated by `&`; `!` negates one.
+    /// A part of the case's text that has to be there, or `*`. Several are separated by `&`; `!` negates one. `~` names a
+    /// reason (`reasons.rs`) that has to have places.
     pub needs: String,
-    /// The difference, as `KEY: PEER -> OWN` with `*` for anything.
+    /// The difference, as `KEY: PEER -> OWN` with `*` for anything, and `%` for a place of the reason, or below it. The own
+    /// value `+` has all flags of the peer's, and others.
     pub pattern: String,
 }
 
@@ -146,6 +149,9 @@ pub fn known(text: &str) -> Result<Vec<Known>, String> {
             let [id, place, needs, pattern] = columns[..] else {
                 return Err(format!("known: no row: {line}"));
             };
+            for name in needs.split('&').filter_map(|need| need.strip_prefix('~')) {
+                reasons::places(name, &Value::Null).map_err(|error| format!("known: {error}"))?;
+            }
             let own = str::to_owned;
             Ok(Known { id: own(id), place: own(place), needs: own(needs), pattern: own(pattern) })
         })
@@ -153,19 +159,47 @@ pub fn known(text: &str) -> Result<Vec<Known>, String> {
 }
 
 impl Known {
-    /// Returns whether this row explains a difference to `peer` in `view` for a configuration with this text.
+    /// Returns whether this row explains a difference to `peer` in `view` for a case with this text.
     #[must_use]
-    pub fn explains(&self, difference: &Difference, peer: &str, view: &str, config: &str) -> bool {
+    pub fn explains(
+        &self,
+        difference: &Difference,
+        peer: &str,
+        view: &str,
+        case: &Value,
+        text: &str,
+    ) -> bool {
         let is_place =
             self.place == "*" || self.place.split(',').any(|word| word == peer || word == view);
-        let is_met = |need: &str| match need.strip_prefix('!') {
-            Some(need) => !config.contains(need),
-            None => need == "*" || config.contains(need),
+        if !is_place || !is_met(&self.needs, text) {
+            return false;
+        }
+        let told = difference.to_string();
+        let fits = |pattern: &str| match pattern.strip_suffix(" -> +") {
+            Some(pattern) => {
+                let adds = reasons::adds_flags(&difference.peer, &difference.own);
+                adds && matches(pattern, &format!("{}: {}", difference.key, difference.peer))
+            }
+            None => matches(pattern, &told),
         };
-        is_place
-            && self.needs.split('&').all(is_met)
-            && matches(&self.pattern, &difference.to_string())
+        let Some(name) = self.needs.split('&').find_map(|need| need.strip_prefix('~')) else {
+            return fits(&self.pattern);
+        };
+        let places = reasons::places(name, case).unwrap_or_default();
+        places.iter().any(|place| {
+            let below = format!("{}/*", place.trim_end_matches('/'));
+            fits(&self.pattern.replace('%', place)) || fits(&self.pattern.replace('%', &below))
+        })
     }
+}
+
+/// Returns whether a case's text has what the words of a row need; see [`Known::needs`].
+#[must_use]
+pub fn is_met(needs: &str, text: &str) -> bool {
+    needs.split('&').all(|need| match need.strip_prefix('!') {
+        Some(need) => !text.contains(need),
+        None => need == "*" || need.starts_with('~') || text.contains(need),
+    })
 }
 
 /// Returns whether `text` is `pattern`, whose `*` stands for any text.
@@ -196,7 +230,7 @@ pub fn explain<'a>(
     let text = case.to_string();
     let (mut left, mut ids) = (Vec::new(), Vec::new());
     for difference in all {
-        match known.iter().find(|row| row.explains(&difference, peer, view, &text)) {
+        match known.iter().find(|row| row.explains(&difference, peer, view, case, &text)) {
             Some(row) => ids.push(row.id.as_str()),
             None => left.push(difference),
         }
@@ -209,6 +243,7 @@ pub fn explain<'a>(
 #[cfg(test)]
 mod tests {
     use super::{Difference, known, matches};
+    use serde_json::{Value, json};
 
     #[test]
     fn stars_stand_for_anything() {
@@ -231,10 +266,30 @@ mod tests {
             own: "ro".into(),
             why: String::new(),
         };
-        assert!(rows[0].explains(&difference, "runc", "v1", "\"tmpfs\""));
-        assert!(!rows[0].explains(&difference, "crun", "v1", "\"tmpfs\""));
-        assert!(!rows[0].explains(&difference, "runc", "v1", "\"tmpfs\" user"));
+        let explains = |peer, text| rows[0].explains(&difference, peer, "v1", &Value::Null, text);
+        assert!(explains("runc", "\"tmpfs\""));
+        assert!(!explains("crun", "\"tmpfs\""));
+        assert!(!explains("runc", "\"tmpfs\" user"));
         assert!(known("only\tthree\tcolumns").is_err());
+        assert!(known("x\t*\t~bogus\tmount *").is_err());
+    }
+
+    #[test]
+    fn a_reason_has_places() {
+        let rows = known("x\t*\t~bind-with-flags\tmount % | options: r* -> +\n").unwrap();
+        let case = json!({ "config": { "mounts": [
+            { "destination": "/a", "type": "bind", "options": ["ro"] },
+        ] } });
+        let explains = |key: &str, peer: &str, own: &str| {
+            let why = String::new();
+            let difference =
+                Difference { key: key.into(), peer: peer.into(), own: own.into(), why };
+            rows[0].explains(&difference, "runc", "v1", &case, "")
+        };
+        assert!(explains("mount /a | options", "ro", "ro,nosuid"));
+        assert!(explains("mount /a/b | options", "ro", "ro,nosuid"));
+        assert!(!explains("mount /ab | options", "ro", "ro,nosuid"));
+        assert!(!explains("mount /a | options", "ro,nosuid", "ro"));
     }
 
     #[test]

@@ -109,6 +109,7 @@ pub fn run(
     if case["detach"] == true { run.detached(case) } else { run.foreground(case) }?;
     run.sweep();
     let mut outcome = run.outcome;
+    changes(&mut outcome.facts, "host", &host, &bed.look());
     if outcome.has_started() {
         let log = fs::read_to_string(&hooks).unwrap_or_default();
         let inside = fs::read_to_string(bed.top.join("bundle/rootfs/hooklog")).unwrap_or_default();
@@ -117,7 +118,6 @@ pub fn run(
         }
         changes(&mut outcome.facts, "image", &image, &bed.image());
     }
-    changes(&mut outcome.facts, "host", &host, &bed.look());
     outcome.facts =
         outcome.facts.iter().map(|(key, value)| (bed.unplace(key), bed.unplace(value))).collect();
     outcome.text = bed.unplace(&outcome.text);
@@ -125,8 +125,20 @@ pub fn run(
 }
 
 fn changes(facts: &mut Facts, name: &str, before: &[String], after: &[String]) {
+    // The details of a mount that is new, or has gone, tell nothing more: `mount PLACE DETAIL=VALUE`.
+    let is_detail = |line: &str, there: &[String]| {
+        let mut words = line.split(' ');
+        let (word, place, detail) = (words.next(), words.next(), words.next());
+        let whole = format!("mount {}=", place.unwrap_or_default());
+        word == Some("mount")
+            && detail.is_some()
+            && !there.iter().any(|other| other.starts_with(&whole))
+    };
     let lines = |here: &[String], there: &[String]| -> Vec<String> {
-        here.iter().filter(|line| !there.contains(line)).cloned().collect()
+        here.iter()
+            .filter(|line| !there.contains(line) && !is_detail(line, there))
+            .cloned()
+            .collect()
     };
     for line in lines(before, after) {
         facts.insert(format!("{name} lost {line}"), String::new());

@@ -8,6 +8,7 @@ pub mod execute;
 pub mod mountinfo;
 pub mod observe;
 pub mod random;
+pub mod reasons;
 pub mod shrink;
 mod streams;
 pub mod view;

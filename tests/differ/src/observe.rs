@@ -189,6 +189,28 @@ pub fn mounts(facts: &mut Facts, pid: i32, host: &[mountinfo::Mount], masks: &[S
     facts.extend(mountinfo::facts(&mountinfo::parse(&text), host, masks));
 }
 
+/// Returns device rules (`c 10:229 rw`) with what the rules for all devices of the kind (`c *:* m`) permit in addition.
+fn effective(rules: &[String]) -> Vec<String> {
+    let parts = |rule: &str| {
+        let (device, access) = rule.rsplit_once(' ')?;
+        Some((device.to_owned(), access.to_owned()))
+    };
+    let parsed: Vec<(String, String)> = rules.iter().filter_map(|rule| parts(rule)).collect();
+    let all = |kind: &str| {
+        let whole = format!("{kind} *:*");
+        parsed.iter().filter(move |(device, _)| *device == whole)
+    };
+    let full = |(device, access): &(String, String)| {
+        let kind = device.split(' ').next().unwrap_or_default();
+        let has = |letter: char| {
+            access.contains(letter) || all(kind).any(|(_, more)| more.contains(letter))
+        };
+        let access: String = "rwm".chars().filter(|letter| has(*letter)).collect();
+        format!("{device} {access}")
+    };
+    parsed.iter().map(full).collect()
+}
+
 /// Adds a container's cgroups, and their limits.
 pub fn cgroups(facts: &mut Facts, pid: i32, view: View) {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -211,7 +233,10 @@ pub fn cgroups(facts: &mut Facts, pid: i32, view: View) {
         let dir = hierarchy.join(path.trim_start_matches('/'));
         for limit in LIMITS {
             if let Ok(value) = fs::read_to_string(dir.join(limit)) {
-                let mut lines: Vec<&str> = value.trim().lines().collect();
+                let mut lines: Vec<String> = value.trim().lines().map(str::to_owned).collect();
+                if *limit == "devices.list" {
+                    lines = effective(&lines);
+                }
                 lines.sort_unstable();
                 let value = lines.join("; ");
                 facts.insert(format!("cgroup {name} | {limit}"), value);

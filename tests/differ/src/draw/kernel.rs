@@ -88,10 +88,10 @@ pub(super) fn mappings(random: &mut Random, linux: &mut Value) {
 /// Sets everything else of `linux`.
 pub(super) fn draw(random: &mut Random, linux: &mut Value, view: View, namespaces: &[Value]) {
     if random.chance(75) {
-        linux["maskedPaths"] = paths(random, MASKED);
+        linux["maskedPaths"] = paths(random, MASKED, READ_ONLY);
     }
     if random.chance(75) {
-        linux["readonlyPaths"] = paths(random, READ_ONLY);
+        linux["readonlyPaths"] = paths(random, READ_ONLY, MASKED);
     }
     if random.chance(15) {
         linux["devices"] = devices(random).into();
@@ -126,8 +126,12 @@ pub(super) fn draw(random: &mut Random, linux: &mut Value, view: View, namespace
     }
 }
 
-fn paths(random: &mut Random, usual: &[&str]) -> Value {
+/// Draws a list of paths: the usual ones, places in the image, and at times what the other list usually has.
+fn paths(random: &mut Random, usual: &[&str], other: &[&'static str]) -> Value {
     let mut all: Vec<&str> = usual.to_vec();
+    if random.chance(6) {
+        all.append(&mut random.some(other, 30));
+    }
     if random.chance(20) {
         all.append(&mut random.some(PLACES, 8));
         all.append(&mut random.some(FILE_PLACES, 8));

@@ -219,14 +219,14 @@ fn tries(report: &mut Report) {
             Mode::from_raw_mode(0o600),
             rustix::fs::makedev(major, minor),
         );
-        report.tell(&format!("try mknod {name}"), done(made));
+        report.tell(&format!("try mknod /tmp {name}"), done(made));
         if made.is_ok() {
             let opened = rustix::fs::open(
                 path,
                 OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
                 Mode::empty(),
             );
-            report.tell(&format!("try open {name}"), done(opened.map(drop)));
+            report.tell(&format!("try open /tmp {name}"), done(opened.map(drop)));
             let _ = rustix::fs::unlink(path);
         }
     }

@@ -1,7 +1,7 @@
 //! Runs drawn configurations with dayfly and with its peers, and compares what their programs see: `scripts/differ`.
 //!
 //! ```text
-//! differ [--seeds FROM..TO] [--jobs N] [--results DIR] [--known FILE] [--shrink N] [--again] [--show] [--pairs]
+//! differ [--seeds FROM..TO] [--jobs N] [--results DIR] [--known FILE] [--shrink N] [--only TEXT] [--again] [--show] [--pairs]
 //! differ --check-oracle [--faults FILE]
 //! ```
 //!
@@ -15,6 +15,8 @@ mod pool;
 mod results;
 mod worker;
 
+use dayfly_differ::compare::{is_met, known};
+use dayfly_differ::draw;
 use dayfly_differ::view::View;
 use options::Options;
 use pool::Stop;
@@ -77,16 +79,20 @@ struct Kind {
 fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
     let view = View::current();
     let begun = Instant::now();
+    known(&std::fs::read_to_string(&options.known)?).map_err(std::io::Error::other)?;
     let mut results = Results::open(options, view)?;
     let seeds: Vec<u64> = options
         .seeds
         .clone()
         .filter(|seed| options.again || options.show || !results.has(*seed))
+        .filter(|seed| {
+            options.only == "*" || is_met(&options.only, &draw::case(*seed, view).to_string())
+        })
         .collect();
-    let earlier = options.seeds.clone().count() - seeds.len();
+    let earlier = options.seeds.clone().filter(|seed| results.has(*seed)).count();
     let mut count = 0usize;
     let mut kinds: BTreeMap<String, Kind> = BTreeMap::new();
-    let (mut known, mut started) = (BTreeMap::<String, usize>::new(), 0usize);
+    let (mut explained, mut started) = (BTreeMap::<String, usize>::new(), 0usize);
     let requests: Vec<Value> = seeds.iter().map(|seed| json!({ "seed": seed })).collect();
     pool::run(options, stop, requests, |answer| {
         if options.show {
@@ -96,7 +102,7 @@ fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
         count += 1;
         started += usize::from(answer["started"] == true);
         for id in answer["known"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            *known.entry(id.to_owned()).or_default() += 1;
+            *explained.entry(id.to_owned()).or_default() += 1;
         }
         for text in answer["unsteady"].as_array().into_iter().flatten() {
             println!("unsteady, seed {seed}: {}", text.as_str().unwrap_or_default());
@@ -137,7 +143,7 @@ fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
             }
         }
     }
-    for (id, times) in &known {
+    for (id, times) in &explained {
         println!("known: {id}: {times}");
     }
     let seconds = begun.elapsed().as_secs_f64();

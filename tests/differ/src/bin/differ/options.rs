@@ -24,6 +24,8 @@ pub struct Options {
     pub shrink: usize,
     /// Run seeds again that have a result.
     pub again: bool,
+    /// Run only the seeds whose case has this in its text, as a row of the table of known differences needs it.
+    pub only: String,
     /// Print everything about the seeds.
     pub show: bool,
     /// Print how many pairs of drawn words the seeds have, and run nothing.
@@ -54,6 +56,7 @@ pub fn read() -> Result<Options, String> {
         known: PathBuf::from("tests/differ/known"),
         shrink: 20,
         again: false,
+        only: "*".to_owned(),
         show: false,
         pairs: false,
         check: false,
@@ -71,6 +74,7 @@ pub fn read() -> Result<Options, String> {
             "--results" => options.results = value()?.into(),
             "--known" => options.known = value()?.into(),
             "--shrink" => options.shrink = number(value()?)?,
+            "--only" => options.only = value()?,
             "--again" => options.again = true,
             "--show" => options.show = true,
             "--pairs" => options.pairs = true,
