@@ -1,10 +1,10 @@
 //! Bind mounts: their content, flags, propagation, missing targets.
 
+mod propagation;
 mod used;
 
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
-use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -33,8 +33,8 @@ const CASES: &[Case] = &[
     case!(flags_are_added_to_the_sources).unlike_runc(),
     case!(more_mounts_than_descriptors),
     case!(bind_propagation),
-    case!(propagation_is_of_one_mount_or_of_all),
-    case!(shared_is_not_shared_with_the_host),
+    Case::new("propagation_is_of_one_mount_or_of_all", propagation::is_of_one_mount_or_of_all),
+    Case::new("shared_is_not_shared_with_the_host", propagation::shared_is_not_shared_with_the_host),
     case!(rslave_sees_what_the_host_mounts),
     case!(remount_bind_keeps_locked_flags),
     case!(bind_a_device_node),
@@ -423,75 +423,4 @@ fn of_a_file_system_that_denies_access(bed: &Bed) {
     let outcome = c.run();
     rustix::mount::unmount(&dir, UnmountFlags::DETACH).expect("unmount");
     assert_eq!(outcome.ok().stdout, "1\n");
-}
-
-/// Makes a shared mount on the host with another mount in it.
-fn shared_tree(bed: &Bed) -> PathBuf {
-    let dir = bed.dir.join("tree");
-    fs::create_dir(&dir).expect("make");
-    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir)]).run().ok();
-    fs::create_dir(dir.join("sub")).expect("make");
-    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir.join("sub"))]).run().ok();
-    bed.program("mount", &["--make-rshared", text(&dir)]).run().ok();
-    dir
-}
-
-fn propagation_is_of_one_mount_or_of_all(bed: &Bed) {
-    let dir = shared_tree(bed);
-    // Prints the propagation of the tree's root and of the mount in it, from mountinfo: s(hared), m(aster),
-    // u(nbindable).
-    let look = r#"while read -r _ _ _ _ at _ rest; do case $at in /mnt*)
-        rest=" ${rest%% - *} "; word=.
-        case $rest in *" shared:"*) word=s$word;; esac
-        case $rest in *" master:"*) word=m$word;; esac
-        case $rest in *" unbindable "*) word=u$word;; esac
-        echo "$word";; esac; done </proc/self/mountinfo"#;
-    let outcomes: Vec<_> = [
-        (&[][..], "m. m."),
-        (&["private"], ". m."),
-        (&["rprivate"], ". ."),
-        (&["shared"], "ms. m."),
-        (&["rshared"], "ms. ms."),
-        (&["slave"], "m. m."),
-        (&["unbindable"], "u. m."),
-        (&["runbindable"], "u. u."),
-        (&["rshared", "rslave"], "m. m."),
-        (&["rprivate", "rslave"], ". ."),
-        (&["rprivate", "shared"], "s. ."),
-    ]
-    .into_iter()
-    .map(|(words, expected): (&[&str], &str)| {
-        let options = [&["rbind"], words].concat();
-        let c = bed.bundle().mount("bind", text(&dir), "/mnt", &options).sh(look).make();
-        (words, expected, c.run())
-    })
-    .collect();
-    let private = bed.bundle().set("/linux/rootfsPropagation", json!("rprivate"));
-    let private = private.mount("bind", text(&dir), "/mnt", &["rbind"]).sh(look).make().run();
-    bed.program("umount", &["-R", text(&dir)]).run().ok();
-    for (words, expected, outcome) in outcomes {
-        assert_eq!(outcome.ok().lines().join(" "), expected, "{words:?}");
-    }
-    assert_eq!(private.ok().lines().join(" "), ". .", "the root is rprivate");
-}
-
-/// The container's mounts propagate to the host only if its root is shared too.
-fn shared_is_not_shared_with_the_host(bed: &Bed) {
-    let dir = shared_tree(bed);
-    let reaches_host = |bundle: Bundle<'_>| {
-        let c = bundle
-            .push("/process/capabilities/bounding", json!("CAP_SYS_ADMIN"))
-            .push("/process/capabilities/effective", json!("CAP_SYS_ADMIN"))
-            .push("/process/capabilities/permitted", json!("CAP_SYS_ADMIN"))
-            .mount("bind", text(&dir), "/mnt", &["rbind", "rshared"])
-            .sh("mkdir -p /mnt/made && mount -t tmpfs inside /mnt/made && echo mounted")
-            .make();
-        assert_eq!(c.run().ok().stdout, "mounted\n");
-        let table = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
-        table.contains(" - tmpfs inside ")
-    };
-    let by_default = reaches_host(bed.bundle());
-    let shared = reaches_host(bed.bundle().set("/linux/rootfsPropagation", json!("rshared")));
-    bed.program("umount", &["-R", text(&dir)]).run().ok();
-    assert_eq!((by_default, shared), (false, true));
 }

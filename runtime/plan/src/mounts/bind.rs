@@ -15,7 +15,7 @@ use spec::mount_options::{MountOptions, Propagation as RootPropagation};
 use spec::{InRoot, Mount};
 use sys::mount::{MountAttr, attr, propagation};
 
-use super::root::root_propagation;
+use super::root::propagation_of_trees;
 use super::{proc, warn};
 use crate::builder::Builder;
 use crate::context::Context;
@@ -50,7 +50,7 @@ pub(super) fn compile(
         keep_link: options.source_nofollow || link == BindLink::Copy,
         recursive,
         propagation: keep::all(propagation_of_bind(
-            root_propagation(context.linux)?,
+            propagation_of_trees(context.linux)?,
             options,
             recursive,
         )),
@@ -159,8 +159,9 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
 
 /// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
 /// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares mount events
-/// with later copies of itself. It shares none with the host, unless the root is shared as well. If the root is
-/// `rprivate`, the tree is private from the beginning.
+/// with later copies of itself. It shares none with the host, unless the root is shared as well: then a tree without an
+/// option, or with one that shares, stays a peer of its source. If the root is `rprivate`, the tree is private from the
+/// beginning.
 pub(super) fn propagation_of_bind(
     root: Option<RootPropagation>,
     options: &MountOptions<'_>,
@@ -169,7 +170,7 @@ pub(super) fn propagation_of_bind(
     let shares = root.is_some_and(|root| root.kind == propagation::SHARED);
     let first = options.propagation.first();
     let mut changes = Vec::with_capacity(1 + options.propagation.len());
-    if !(shares && first.is_some_and(|first| first.kind == propagation::SHARED)) {
+    if !(shares && first.is_none_or(|first| first.kind == propagation::SHARED)) {
         let is_private =
             root.is_some_and(|root| root.kind == propagation::PRIVATE && root.recursive);
         let kind = if is_private { propagation::PRIVATE } else { propagation::SLAVE };

@@ -8,11 +8,11 @@ use spec::mount_options::{AttrChange, MountOptions};
 use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
-use sys::mount::{MountAttr, attr};
+use sys::mount::{MountAttr, attr, propagation};
 
 use super::bind::propagation_of_bind;
 use super::filesystem::{self, context_of};
-use super::root::root_propagation;
+use super::root::propagation_of_trees;
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_str, in_root};
@@ -106,7 +106,10 @@ fn bind_cgroup(
 ) -> Result<(), Error> {
     let slot = builder.slot();
     let change = own_attributes(options);
-    let changes = propagation_of_bind(root_propagation(context.linux)?, options, true);
+    // Where others mount a new file system, a bind is a peer of the host's mount only if its options say so.
+    let root = propagation_of_trees(context.linux)?
+        .filter(|root| root.kind != propagation::SHARED || !options.propagation.is_empty());
+    let changes = propagation_of_bind(root, options, true);
     // An unprivileged caller may have write access to parts of the host's hierarchy. Without protection, its container
     // could write to all cgroups of the caller, not only to the container's own (CVE-2023-25809).
     let undefended = is_off(Defence::CgroupReadOnly);

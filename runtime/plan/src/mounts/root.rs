@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use spec::mount_options::{MountOptions, Propagation, SB_RDONLY};
-use spec::{InRoot, Linux, Mount};
+use spec::{InRoot, Linux, Mount, NamespaceKind};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, propagation};
 
@@ -145,9 +145,18 @@ pub fn propagation_of(
     };
     let options = MountOptions::parse(&mount.options);
     let recursive = options.bind.is_none_or(|bind| bind.recursive);
-    let mut changes = propagation_of_bind(wanted, &options, recursive);
+    let mut changes = propagation_of_bind(propagation_of_trees(linux)?, &options, recursive);
     changes.extend(last.filter(|last| last.recursive));
     Ok(changes)
+}
+
+/// Returns the propagation of the root that counts for the host's trees. With a user namespace, these are no peers of the
+/// host's: the kernel makes the mounts of a mount namespace slaves when another user namespace owns it
+/// (mount_namespaces(7)).
+pub(super) fn propagation_of_trees(linux: &Linux<'_>) -> Result<Option<Propagation>, Error> {
+    let owns_users = linux.namespaces.iter().any(|namespace| namespace.kind == NamespaceKind::User);
+    let wanted = root_propagation(linux)?;
+    Ok(wanted.filter(|wanted| !owns_users || wanted.kind != propagation::SHARED))
 }
 
 pub(super) fn root_propagation(linux: &Linux<'_>) -> Result<Option<Propagation>, Error> {

@@ -1,0 +1,105 @@
+//! How binds propagate.
+
+use dayfly_tests::bed::Bed;
+use dayfly_tests::bundle::Bundle;
+use serde_json::json;
+use std::fs;
+use std::path::PathBuf;
+
+use super::text;
+use crate::userns::mapped;
+
+/// Makes a shared mount on the host with another mount in it.
+fn shared_tree(bed: &Bed) -> PathBuf {
+    let dir = bed.dir.join("tree");
+    fs::create_dir(&dir).expect("make");
+    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir)]).run().ok();
+    fs::create_dir(dir.join("sub")).expect("make");
+    bed.program("mount", &["-t", "tmpfs", "tmpfs", text(&dir.join("sub"))]).run().ok();
+    bed.program("mount", &["--make-rshared", text(&dir)]).run().ok();
+    dir
+}
+
+pub(super) fn is_of_one_mount_or_of_all(bed: &Bed) {
+    let dir = shared_tree(bed);
+    // Prints the propagation of the tree's root and of the mount in it, from mountinfo: s(hared), m(aster),
+    // u(nbindable).
+    let look = r#"while read -r _ _ _ _ at _ rest; do case $at in /mnt*)
+        rest=" ${rest%% - *} "; word=.
+        case $rest in *" shared:"*) word=s$word;; esac
+        case $rest in *" master:"*) word=m$word;; esac
+        case $rest in *" unbindable "*) word=u$word;; esac
+        echo "$word";; esac; done </proc/self/mountinfo"#;
+    let outcomes: Vec<_> = [
+        (&[][..], "m. m."),
+        (&["private"], ". m."),
+        (&["rprivate"], ". ."),
+        (&["shared"], "ms. m."),
+        (&["rshared"], "ms. ms."),
+        (&["slave"], "m. m."),
+        (&["unbindable"], "u. m."),
+        (&["runbindable"], "u. u."),
+        (&["rshared", "rslave"], "m. m."),
+        (&["rprivate", "rslave"], ". ."),
+        (&["rprivate", "shared"], "s. ."),
+    ]
+    .into_iter()
+    .map(|(words, expected): (&[&str], &str)| {
+        let options = [&["rbind"], words].concat();
+        let c = bed.bundle().mount("bind", text(&dir), "/mnt", &options).sh(look).make();
+        (words, expected, c.run())
+    })
+    .collect();
+    let private = bed.bundle().set("/linux/rootfsPropagation", json!("rprivate"));
+    let private = private.mount("bind", text(&dir), "/mnt", &["rbind"]).sh(look).make().run();
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    for (words, expected, outcome) in outcomes {
+        assert_eq!(outcome.ok().lines().join(" "), expected, "{words:?}");
+    }
+    assert_eq!(private.ok().lines().join(" "), ". .", "the root is rprivate");
+}
+
+/// The container's mounts propagate to the host only if its root is shared. Then no option of the bind is needed.
+pub(super) fn shared_is_not_shared_with_the_host(bed: &Bed) {
+    let dir = shared_tree(bed);
+    fs::create_dir(dir.join("made")).expect("make");
+    let reaches_host = |bundle: Bundle<'_>, root: Option<&str>, options: &[&str]| {
+        let bundle = match root {
+            Some(root) => bundle.set("/linux/rootfsPropagation", json!(root)),
+            None => bundle,
+        };
+        let c = bundle
+            .push("/process/capabilities/bounding", json!("CAP_SYS_ADMIN"))
+            .push("/process/capabilities/effective", json!("CAP_SYS_ADMIN"))
+            .push("/process/capabilities/permitted", json!("CAP_SYS_ADMIN"))
+            .mount("bind", text(&dir), "/mnt", options)
+            .sh("mount -t tmpfs inside /mnt/made && echo mounted")
+            .make();
+        assert_eq!(c.run().ok().stdout, "mounted\n");
+        let table = fs::read_to_string("/proc/self/mountinfo").expect("mountinfo");
+        let reaches = table.contains(" - tmpfs inside ");
+        if reaches {
+            bed.program("umount", &[text(&dir.join("made"))]).run().ok();
+        }
+        reaches
+    };
+    let outcomes = [
+        (None, &["rbind", "rshared"][..], false),
+        (Some("rshared"), &["rbind", "rshared"], true),
+        (Some("rshared"), &["rbind"], true),
+        (Some("shared"), &["rbind"], true),
+        (Some("shared"), &["rbind", "rslave"], false),
+        (Some("rslave"), &["rbind"], false),
+        (Some("private"), &["rbind"], false),
+    ]
+    .map(|(root, options, expected)| {
+        (root, options, expected, reaches_host(bed.bundle(), root, options))
+    });
+    let from_users = ["rshared", "shared"]
+        .map(|root| reaches_host(mapped(bed), Some(root), &["rbind", "rshared"]));
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    assert_eq!(from_users, [false, false], "from a user namespace");
+    for (root, options, expected, reaches) in outcomes {
+        assert_eq!(reaches, expected, "rootfsPropagation {root:?}, {options:?}");
+    }
+}
