@@ -19,6 +19,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+/// The user that is not root, and its group.
+pub const USER: u32 = 20_321;
+/// The first of the 65,536 subordinate ids of this user.
+pub const FIRST_SUB_ID: u32 = 1_500_000;
+
+/// Namespaces that containers join, and their options of unshare(1). A PID namespace has nothing to change.
+const STATEFUL: [(&str, &str); 3] = [("network", "--net"), ("ipc", "--ipc"), ("uts", "--uts")];
+
 /// A worker's place.
 pub struct Bed {
     /// The directory with everything.
@@ -27,6 +35,8 @@ pub struct Bed {
     pub id: String,
     /// The view of the cgroups.
     pub view: View,
+    /// Whether the runtimes are run by [`USER`].
+    pub is_rootless: bool,
     is_shared: Option<bool>,
     sleepers: Vec<Child>,
 }
@@ -55,7 +65,13 @@ impl Bed {
     ///
     /// # Errors
     /// Those of mount(2) and of file system calls.
-    pub fn new(top: &Path, id: &str, view: View, probe: &Path) -> io::Result<Self> {
+    pub fn new(
+        top: &Path,
+        id: &str,
+        view: View,
+        probe: &Path,
+        is_rootless: bool,
+    ) -> io::Result<Self> {
         dir(top)?;
         tmpfs(top, MountFlags::empty(), c"mode=755,size=256m")?;
         // Runtimes' files in /run are this worker's.
@@ -66,34 +82,71 @@ impl Bed {
             top: top.to_owned(),
             id: id.to_owned(),
             view,
+            is_rootless,
             is_shared: None,
             sleepers: Vec::new(),
         };
+        if is_rootless {
+            bed.add_user()?;
+        }
         bed.pin_namespaces()?;
         bed.build_host(false)?;
         Ok(bed)
+    }
+
+    /// Adds the user to the files in /etc, for newuidmap(1), and gives it a directory for its runtimes.
+    fn add_user(&self) -> io::Result<()> {
+        let user = self.top.join("user");
+        dir(&user)?;
+        for (name, line) in [
+            ("passwd", format!("mayfly:x:{USER}:{USER}::{}:/bin/sh\n", user.display())),
+            ("group", format!("mayfly:x:{USER}:\n")),
+            ("subuid", format!("mayfly:{FIRST_SUB_ID}:65536\n")),
+            ("subgid", format!("mayfly:{FIRST_SUB_ID}:65536\n")),
+        ] {
+            let (at, copy) = (Path::new("/etc").join(name), self.top.join(name));
+            let before = fs::read_to_string(&at).unwrap_or_default();
+            file(&copy, 0o644, &(before + &line))?;
+            mount_bind(&copy, &at)?;
+        }
+        chown(&user, Some(USER), Some(USER))
     }
 
     /// Pins a namespace of each kind that containers join.
     fn pin_namespaces(&mut self) -> io::Result<()> {
         let pins = self.top.join("namespaces");
         tmpfs(&pins, MountFlags::empty(), c"mode=755")?;
-        for (kind, option) in
-            [("network", "--net"), ("ipc", "--ipc"), ("uts", "--uts"), ("pid", "--pid")]
-        {
+        for (kind, option) in STATEFUL.into_iter().chain([("pid", "--pid")]) {
             let pin = pins.join(kind);
-            file(&pin, 0o644, "")?;
             let mut command = Command::new("unshare");
             command.arg(format!("{option}={}", pin.display())).stdin(Stdio::null());
             if kind == "pid" {
+                file(&pin, 0o644, "")?;
                 // A PID namespace ends with its first process.
                 command.args(["--fork", "--kill-child", "sleep", "infinity"]);
                 self.sleepers.push(command.spawn()?);
             } else {
-                self.pin(&pin, option)?;
+                self.renew(&pin, option)?;
             }
         }
         Ok(())
+    }
+
+    /// Replaces the namespaces that a container may have changed: names, sysctls.
+    ///
+    /// # Errors
+    /// Those of mount(2).
+    pub fn renew_namespaces(&self) -> io::Result<()> {
+        for (kind, option) in STATEFUL {
+            self.renew(&self.namespaces().join(kind), option)?;
+        }
+        Ok(())
+    }
+
+    fn renew(&self, pin: &Path, option: &str) -> io::Result<()> {
+        self.clear(pin);
+        file(pin, 0o644, "")?;
+        self.pin(pin, option)
     }
 
     /// Returns the directory of pinned namespaces.
@@ -278,6 +331,11 @@ impl Bed {
         let root = bundle.join("rootfs");
         dir(&root)?;
         fs::hard_link(self.top.join("probe"), root.join("probe"))?;
+        if self.is_rootless {
+            for path in [&bundle, &root] {
+                chown(path, Some(USER), Some(USER))?;
+            }
+        }
         for entry in entries {
             let _ = make_entry(&root, entry);
         }

@@ -174,21 +174,25 @@ impl Known {
         if !is_place || !is_met(&self.needs, text) {
             return false;
         }
+        // The program of an exec sees the same container.
         let told = difference.to_string();
+        let inside = told.strip_prefix("exec: ").unwrap_or(&told);
         let fits = |pattern: &str| match pattern.strip_suffix(" -> +") {
             Some(pattern) => {
                 let adds = reasons::adds_flags(&difference.peer, &difference.own);
                 adds && matches(pattern, &format!("{}: {}", difference.key, difference.peer))
             }
-            None => matches(pattern, &told),
+            None => matches(pattern, &told) || matches(pattern, inside),
         };
         let Some(name) = self.needs.split('&').find_map(|need| need.strip_prefix('~')) else {
             return fits(&self.pattern);
         };
         let places = reasons::places(name, case).unwrap_or_default();
         places.iter().any(|place| {
-            let below = format!("{}/*", place.trim_end_matches('/'));
-            fits(&self.pattern.replace('%', place)) || fits(&self.pattern.replace('%', &below))
+            let top = place.trim_end_matches('/');
+            // Of several mounts at one place, the upper ones have numbers.
+            let names = [place.clone(), format!("{top}/*"), format!("{top}#*")];
+            names.iter().any(|name| fits(&self.pattern.replace('%', name)))
         })
     }
 }

@@ -10,6 +10,7 @@ mod image;
 mod kernel;
 mod mounts;
 mod process;
+mod rootless;
 
 use crate::random::Random;
 use crate::view::View;
@@ -105,6 +106,14 @@ pub fn case(seed: u64, view: View) -> Value {
         .filter(|_| random.chance(80))
         .unwrap_or(0);
     json!({ "config": config, "image": image::draw(random, owner), "exec": exec, "detach": detach })
+}
+
+/// Returns the case of a seed in a view, as a user who is not root can run it.
+#[must_use]
+pub fn rootless_case(seed: u64, view: View) -> Value {
+    let mut case = case(seed, view);
+    rootless::change(&mut case, seed);
+    case
 }
 
 fn hooks(random: &mut Random) -> Value {

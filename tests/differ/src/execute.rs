@@ -1,6 +1,6 @@
 //! Runs one case with one runtime, and gathers what there is to see: inside, on the host, and afterwards.
 
-use crate::bed::{Bed, remove_cgroup};
+use crate::bed::{Bed, USER, remove_cgroup};
 use crate::observe::{self, Facts};
 use crate::streams::Streams;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,6 +14,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -91,10 +93,18 @@ pub fn run(
     case: &Value,
 ) -> io::Result<Outcome> {
     bed.build_image(case["image"].as_array().map_or(&[], Vec::as_slice))?;
+    let joins = case["config"].to_string().contains("@N/");
+    if joins {
+        bed.renew_namespaces()?;
+    }
     let config = bed.place(&case["config"].to_string());
     fs::write(bed.top.join("bundle/config.json"), config)?;
     let hooks = bed.top.join("hooks");
     let _ = fs::remove_file(&hooks);
+    if bed.is_rootless {
+        fs::write(&hooks, "")?;
+        chown(&hooks, Some(USER), Some(USER))?;
+    }
     let (host, image) = (bed.look(), bed.image());
     let path = case["config"]["linux"]["cgroupsPath"].as_str().unwrap_or_default().to_owned();
     let mut run = Run {
@@ -173,13 +183,20 @@ impl Run<'_> {
     /// Returns the command without its last words.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.runtime.program);
-        command
-            .arg("--root")
-            .arg(self.bed.top.join(format!("state-{}", self.runtime.name)))
-            .args(words);
+        command.arg("--root").arg(self.state()).args(words);
         command.current_dir(&self.bed.top);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        if self.bed.is_rootless {
+            let user = self.bed.top.join("user");
+            command.uid(USER).gid(USER).env("HOME", &user).env("XDG_RUNTIME_DIR", user);
+        }
         command
+    }
+
+    /// Returns the directory of the runtime's state.
+    fn state(&self) -> PathBuf {
+        let top = if self.bed.is_rootless { "user/state-" } else { "state-" };
+        self.bed.top.join(format!("{top}{}", self.runtime.name))
     }
 
     fn foreground(&mut self, case: &Value) -> io::Result<()> {
@@ -371,8 +388,7 @@ impl Run<'_> {
 
     /// Removes what the container has left, and tells of it.
     fn sweep(&mut self) {
-        let state = self.bed.top.join(format!("state-{}", self.runtime.name));
-        let record = state.join(&self.bed.id);
+        let record = self.state().join(&self.bed.id);
         if record.exists() {
             self.tell("left a record", true);
             let id = self.bed.id.clone();

@@ -70,7 +70,8 @@ pub fn facts(mounts: &[Mount], host: &[Mount], masks: &[String]) -> Vec<(String,
     for mount in order {
         let key = format!("mount {}", keys[&mount.id]);
         let is_mask = masks.contains(&mount.place)
-            && (mount.root.ends_with("null") || mount.superblock.starts_with("ro"));
+            && (mount.root.ends_with("null")
+                || mount.kind == "tmpfs" && mount.superblock.starts_with("ro"));
         let mut tell = |what: &str, value: String| {
             if !is_mask || what == "propagation" {
                 facts.push((format!("{key} | {what}"), value));

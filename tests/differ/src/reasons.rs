@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-/// Words that change the flags of a mount.
+/// Words that make runc remount a bind with exactly the flags that are named.
 const FLAGS: &[&str] = &[
     "ro",
     "rw",
@@ -25,6 +25,11 @@ const FLAGS: &[&str] = &[
     "norelatime",
     "nostrictatime",
     "symfollow",
+    "sync",
+    "async",
+    "dirsync",
+    "mand",
+    "nomand",
 ];
 
 /// Returns the places of a reason.
@@ -51,6 +56,13 @@ pub fn places(name: &str, case: &Value) -> Result<Vec<String>, String> {
                 .collect();
             mounts.iter().filter(is_kernel).filter(|mount| kinds.contains(&mount.kind())).collect()
         }
+        // Mounts with several modes of access times, of which others take the strongest.
+        "several-access-times" => {
+            let modes = ["noatime", "relatime", "strictatime"];
+            let count =
+                |mount: &Mount<'_>| mount.words().filter(|word| modes.contains(word)).count();
+            mounts.iter().filter(|mount| count(mount) > 1).collect()
+        }
         // Mounts over a read-only tmpfs of the same place.
         "over-read-only-tmpfs" => {
             let is_frozen = |mount: &Mount<'_>| {
@@ -64,17 +76,7 @@ pub fn places(name: &str, case: &Value) -> Result<Vec<String>, String> {
             let over = mounts.iter().enumerate().filter(|(index, mount)| covers(*index, mount));
             over.map(|(_, mount)| mount).collect()
         }
-        // Binds whose options do not say how they propagate.
-        "bind-without-propagation" => mounts
-            .iter()
-            .filter(|mount| {
-                mount.is_bind()
-                    && !mount.words().any(|word| {
-                        ["shared", "slave", "private", "unbindable"]
-                            .contains(&word.trim_start_matches('r'))
-                    })
-            })
-            .collect(),
+        "bind" => mounts.iter().filter(|mount| mount.is_bind()).collect(),
         _ => return Err(format!("{name}: no such reason")),
     };
     Ok(found.into_iter().map(|mount| mount.place.clone()).collect())
@@ -169,7 +171,7 @@ mod tests {
         ] });
         assert_eq!(places("over-read-only-tmpfs", &case), Ok(vec!["/a".to_owned()]));
         assert_eq!(places("bind-with-flags", &case), Ok(vec!["/a".to_owned()]));
-        assert_eq!(places("bind-without-propagation", &case), Ok(vec!["/a".to_owned()]));
+        assert_eq!(places("bind", &case), Ok(vec!["/a".to_owned(), "/b".to_owned()]));
         assert_eq!(
             places("read-only-kernel", &case),
             Ok(vec!["/sys".to_owned(), "/b/x".to_owned()])

@@ -44,6 +44,7 @@ const KEPT: &[&str] = &[
     "/config/linux",
     "/config/linux/namespaces",
     "/image",
+    "/rootless",
     "/config/mounts",
 ];
 

@@ -158,9 +158,11 @@ fn capabilities(random: &mut Random, process: &mut Value) {
             let inheritable = random.some(&bounding, 50);
             let both: Vec<&str> =
                 permitted.iter().copied().filter(|one| inheritable.contains(one)).collect();
+            // The kernel refuses single ambient ones that are not in both; a container starts without them.
+            let ambient = if random.chance(40) { &bounding } else { &both };
             vec![
                 ("effective", random.some(&permitted, 70)),
-                ("ambient", random.some(&both, 70)),
+                ("ambient", random.some(ambient, 70)),
                 ("bounding", bounding),
                 ("permitted", permitted),
                 ("inheritable", inheritable),

@@ -1,7 +1,7 @@
 //! Runs drawn configurations with dayfly and with its peers, and compares what their programs see: `scripts/differ`.
 //!
 //! ```text
-//! differ [--seeds FROM..TO] [--jobs N] [--results DIR] [--known FILE] [--shrink N] [--only TEXT] [--again] [--show] [--pairs]
+//! differ [--seeds FROM..TO] [--jobs N] [--results DIR] [--known FILE] [--shrink N] [--only TEXT] [--rootless] [--again] [--show] [--pairs]
 //! differ --check-oracle [--faults FILE]
 //! ```
 //!
@@ -16,7 +16,6 @@ mod results;
 mod worker;
 
 use dayfly_differ::compare::{is_met, known};
-use dayfly_differ::draw;
 use dayfly_differ::view::View;
 use options::Options;
 use pool::Stop;
@@ -86,7 +85,7 @@ fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
         .clone()
         .filter(|seed| options.again || options.show || !results.has(*seed))
         .filter(|seed| {
-            options.only == "*" || is_met(&options.only, &draw::case(*seed, view).to_string())
+            options.only == "*" || is_met(&options.only, &options.case(*seed, view).to_string())
         })
         .collect();
     let earlier = options.seeds.clone().filter(|seed| results.has(*seed)).count();
@@ -104,8 +103,14 @@ fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
         for id in answer["known"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             *explained.entry(id.to_owned()).or_default() += 1;
         }
-        for text in answer["unsteady"].as_array().into_iter().flatten() {
-            println!("unsteady, seed {seed}: {}", text.as_str().unwrap_or_default());
+        // Where a start or an exec failed once, everything differs.
+        let unsteady = answer["unsteady"].as_array().map_or(&[][..], Vec::as_slice);
+        for text in unsteady.iter().take(3) {
+            println!(
+                "unsteady, seed {seed}, {} facts: {}",
+                unsteady.len(),
+                text.as_str().unwrap_or_default()
+            );
         }
         for one in answer["differences"].as_array().into_iter().flatten() {
             let kind =
@@ -148,8 +153,9 @@ fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!(
-        "differ, {}: {count} configurations in {seconds:.1} s ({:.1} a second), {started} started with both; {earlier} had a result",
+        "differ, {}{}: {count} configurations in {seconds:.1} s ({:.1} a second), {started} started with both; {earlier} had a result",
         view.name(),
+        if options.rootless { " rootless" } else { "" },
         count as f64 / seconds.max(0.001)
     );
     results.end(&options.seeds)

@@ -1,5 +1,8 @@
 //! The command line.
 
+use dayfly_differ::draw;
+use dayfly_differ::view::View;
+use serde_json::Value;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -26,6 +29,8 @@ pub struct Options {
     pub again: bool,
     /// Run only the seeds whose case has this in its text, as a row of the table of known differences needs it.
     pub only: String,
+    /// Run the runtimes as a user who is not root.
+    pub rootless: bool,
     /// Print everything about the seeds.
     pub show: bool,
     /// Print how many pairs of drawn words the seeds have, and run nothing.
@@ -36,6 +41,14 @@ pub struct Options {
     pub faults: PathBuf,
     /// Be a worker, which gets its seeds from standard input.
     pub worker: bool,
+}
+
+impl Options {
+    /// Returns the case of a seed.
+    #[must_use]
+    pub fn case(&self, seed: u64, view: View) -> Value {
+        if self.rootless { draw::rootless_case(seed, view) } else { draw::case(seed, view) }
+    }
 }
 
 /// Returns the options.
@@ -57,6 +70,7 @@ pub fn read() -> Result<Options, String> {
         shrink: 20,
         again: false,
         only: "*".to_owned(),
+        rootless: false,
         show: false,
         pairs: false,
         check: false,
@@ -75,6 +89,7 @@ pub fn read() -> Result<Options, String> {
             "--known" => options.known = value()?.into(),
             "--shrink" => options.shrink = number(value()?)?,
             "--only" => options.only = value()?,
+            "--rootless" => options.rootless = true,
             "--again" => options.again = true,
             "--show" => options.show = true,
             "--pairs" => options.pairs = true,

@@ -67,6 +67,9 @@ impl Worker {
         if options.check {
             command.arg("--check-oracle");
         }
+        if options.rootless {
+            command.arg("--rootless");
+        }
         if options.show {
             command.arg("--show");
         }

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 /// The results of one view.
 pub struct Results {
     dir: PathBuf,
-    view: View,
+    /// The view, and who runs the runtimes.
+    name: String,
     file: File,
     verdicts: BTreeMap<u64, Verdict>,
 }
@@ -43,7 +44,8 @@ impl Results {
                 sum = (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
             }
         }
-        let path = options.results.join(format!("{}-{sum:016x}", view.name()));
+        let name = format!("{}{}", view.name(), if options.rootless { "-rootless" } else { "" });
+        let path = options.results.join(format!("{name}-{sum:016x}"));
         let mut verdicts = BTreeMap::new();
         for line in fs::read_to_string(&path).unwrap_or_default().lines() {
             let Some((seed, verdict)) = line.split_once(' ') else { continue };
@@ -51,7 +53,7 @@ impl Results {
             seed.parse().ok().and_then(|seed: u64| verdicts.insert(seed, verdict));
         }
         let file = File::options().create(true).append(true).open(path)?;
-        Ok(Self { dir: options.results.clone(), view, file, verdicts })
+        Ok(Self { dir: options.results.clone(), name, file, verdicts })
     }
 
     /// Returns whether a seed has passed. What failed is run again.
@@ -72,7 +74,7 @@ impl Results {
             if verdict == Verdict::Passed { "passed" } else { "failed" }
         )?;
         if verdict == Verdict::Failed {
-            let path = self.dir.join(format!("failures/{}-{seed}.json", self.view.name()));
+            let path = self.dir.join(format!("failures/{}-{seed}.json", self.name));
             fs::write(path, serde_json::to_string_pretty(answer)?)?;
         }
         Ok(())
@@ -88,7 +90,7 @@ impl Results {
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
             .take(60)
             .collect();
-        let path = self.dir.join(format!("failures/{}-{seed}-{name}.json", self.view.name()));
+        let path = self.dir.join(format!("failures/{}-{seed}-{name}.json", self.name));
         fs::write(path, serde_json::to_string_pretty(answer)?)
     }
 

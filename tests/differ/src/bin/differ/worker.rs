@@ -6,13 +6,13 @@
 use crate::options::Options;
 use dayfly_differ::bed::{self, Bed};
 use dayfly_differ::compare::{Difference, Known, differences, explain, known};
-use dayfly_differ::draw;
 use dayfly_differ::execute::{Channel, Outcome, Runtime, run};
 use dayfly_differ::shrink::shrink;
 use dayfly_differ::view::View;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 
 /// Seeds of one block have the same kind of host, because it takes time to make another one.
 const BLOCK: u64 = 25;
@@ -43,23 +43,30 @@ pub fn work(options: &Options) -> io::Result<()> {
     let top = bed::top(&id);
     let probe = std::env::current_exe()?.with_file_name("differ-probe");
     let table = std::fs::read_to_string(&options.known)?;
-    let runtime = |name, program: &std::path::Path| Runtime { name, program: program.to_owned() };
+    let bed = Bed::new(&top, &id, view, &probe, options.rootless)?;
+    // A user may not enter every directory of a checkout.
+    let runtime = |name: &'static str, program: &Path| -> io::Result<Runtime> {
+        let own = top.join(name);
+        std::fs::copy(program, &own)?;
+        Ok(Runtime { name, program: own })
+    };
     let mut known = known(&table).map_err(io::Error::other)?;
     if options.check {
         known.retain(|row| !row.id.starts_with("unmended-"));
     }
     let mut worker = Worker {
-        bed: Bed::new(&top, &id, view, &probe)?,
+        bed,
         channel,
         known,
-        dayfly: runtime("dayfly", &options.dayfly),
-        runc: runtime("runc", &options.runc),
+        dayfly: runtime("dayfly", &options.dayfly)?,
+        runc: runtime("runc", &options.runc)?,
         // crun does not know hybrid hosts.
         crun: options
             .crun
             .as_ref()
             .filter(|_| view != View::Hybrid)
-            .map(|program| runtime("crun", program)),
+            .map(|program| runtime("crun", program))
+            .transpose()?,
         is_changed: false,
         is_shared: None,
     };
@@ -67,8 +74,8 @@ pub fn work(options: &Options) -> io::Result<()> {
         let request: Value = serde_json::from_str(&line?)?;
         let seed = request["seed"].as_u64().unwrap_or(0);
         let answer = match (request["shrink"].as_str(), &request["fault"]) {
-            (Some(kind), _) => worker.shrink(seed, kind)?,
-            (None, Value::Null) => worker.judge(seed, draw::case(seed, view), options.show)?,
+            (Some(kind), _) => worker.shrink(seed, kind, &options.case(seed, view))?,
+            (None, Value::Null) => worker.judge(seed, options.case(seed, view), options.show)?,
             (None, fault) => {
                 worker.is_shared = fault["shared"].as_bool();
                 worker.judge(seed, fault["case"].clone(), options.show)?
@@ -162,10 +169,9 @@ impl Worker {
         Ok(answer)
     }
 
-    fn shrink(&mut self, seed: u64, kind: &str) -> io::Result<Value> {
-        let case = draw::case(seed, self.bed.view);
+    fn shrink(&mut self, seed: u64, kind: &str, case: &Value) -> io::Result<Value> {
         let mut failure = None;
-        let small = shrink(&case, MOST_TRIES, |case| {
+        let small = shrink(case, MOST_TRIES, |case| {
             if failure.is_some() || is_alone() {
                 return false;
             }
