@@ -90,7 +90,6 @@ pub(super) fn shared_is_not_shared_with_the_host(bed: &Bed) {
         (Some("shared"), &["rbind"], true),
         (Some("shared"), &["rbind", "rslave"], false),
         (Some("rslave"), &["rbind"], false),
-        (Some("private"), &["rbind"], false),
     ]
     .map(|(root, options, expected)| {
         (root, options, expected, reaches_host(bed.bundle(), root, options))
