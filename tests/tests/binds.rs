@@ -31,10 +31,14 @@ const CASES: &[Case] = &[
     case!(bind_of_what_is_mounted_by_then),
     case!(rbind_of_what_has_mounts_by_then),
     case!(flags_are_added_to_the_sources).unlike_runc(),
+    case!(access_times_stay_the_sources),
     case!(more_mounts_than_descriptors),
     case!(bind_propagation),
     Case::new("propagation_is_of_one_mount_or_of_all", propagation::is_of_one_mount_or_of_all),
-    Case::new("shared_is_not_shared_with_the_host", propagation::shared_is_not_shared_with_the_host),
+    Case::new(
+        "shared_is_not_shared_with_the_host",
+        propagation::shared_is_not_shared_with_the_host,
+    ),
     case!(rslave_sees_what_the_host_mounts),
     case!(remount_bind_keeps_locked_flags),
     case!(bind_a_device_node),
@@ -266,6 +270,23 @@ fn flags_are_added_to_the_sources(bed: &Bed) {
     let seen = words.map(flags);
     bed.program("umount", &[text(&dir)]).run().ok();
     assert_eq!(seen, ["ro,noexec,relatime", "ro,nosuid,noexec,relatime", "rw,nosuid,relatime"]);
+}
+
+/// An option that removes a mode of access times leaves that of the source.
+fn access_times_stay_the_sources(bed: &Bed) {
+    let dir = host_dir(bed, "outer");
+    bed.program("mount", &["-t", "tmpfs", "-o", "noatime", "tmpfs", text(&dir)]).run().ok();
+    let words = [&["atime"][..], &["nostrictatime"], &["noatime", "atime"]];
+    let outcomes = words.map(|words| {
+        let options = [&["bind"], words].concat();
+        let script = "grep ' /mnt ' /proc/self/mountinfo";
+        bed.bundle().mount("bind", text(&dir), "/mnt", &options).sh(script).make().run()
+    });
+    bed.program("umount", &[text(&dir)]).run().ok();
+    for (words, outcome) in words.iter().zip(outcomes) {
+        let outcome = outcome.ok();
+        assert!(outcome.stdout.contains("noatime"), "{words:?}: {outcome}");
+    }
 }
 
 /// RLIMIT_NOFILE applies to the container's process, not to the descriptors that are open while the container is made.

@@ -86,8 +86,16 @@ impl AttrChange {
         self.clear |= MOUNT_ATTR__ATIME;
     }
 
-    /// Removes the access time mode `mode`, if an earlier option has set it. If an earlier option has set another mode,
-    /// that mode stays. A mount without any mode gets the kernel's default, relatime.
+    /// Removes the access time mode `mode`, if an earlier option has set it. Without any mode, a new mount gets the
+    /// kernel's default, relatime, and a bind mount keeps that of its source, as with mount(2).
+    fn unset_atime(&mut self, mode: u64) {
+        if self.set & MOUNT_ATTR__ATIME == mode {
+            self.set &= !mode;
+            self.clear &= !MOUNT_ATTR__ATIME;
+        }
+    }
+
+    /// Changes the access time mode to relatime, unless an earlier option has set another mode than `mode`.
     fn clear_atime(&mut self, mode: u64) {
         self.set &= !mode;
         self.clear |= MOUNT_ATTR__ATIME;
@@ -208,7 +216,7 @@ impl<'a> MountOptions<'a> {
             Effect::Set(flag) => self.attr.set(flag),
             Effect::Clear(flag) => self.attr.clear(flag),
             Effect::SetAtime(mode) => self.attr.set_atime(mode),
-            Effect::ClearAtime(mode) => self.attr.clear_atime(mode),
+            Effect::ClearAtime(mode) => self.attr.unset_atime(mode),
             Effect::SetTree(flag) => self.recursive_attr.set(flag),
             Effect::ClearTree(flag) => self.recursive_attr.clear(flag),
             Effect::SetTreeAtime(mode) => self.recursive_attr.set_atime(mode),
@@ -443,7 +451,8 @@ mod tests {
         assert_eq!(atime("noatime,strictatime"), choice(MOUNT_ATTR_STRICTATIME));
         assert_eq!(atime("strictatime,noatime"), choice(MOUNT_ATTR_NOATIME));
         assert_eq!(atime("noatime,relatime"), choice(MOUNT_ATTR_RELATIME));
-        assert_eq!(atime("noatime,atime"), choice(MOUNT_ATTR_RELATIME));
+        assert_eq!(atime("noatime,atime"), AttrChange::default());
+        assert_eq!(atime("nostrictatime"), AttrChange::default());
         assert_eq!(atime("strictatime,atime"), choice(MOUNT_ATTR_STRICTATIME));
         assert_eq!(atime("norelatime"), AttrChange::default());
     }

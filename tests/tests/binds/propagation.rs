@@ -50,13 +50,21 @@ pub(super) fn is_of_one_mount_or_of_all(bed: &Bed) {
         (words, expected, c.run())
     })
     .collect();
-    let private = bed.bundle().set("/linux/rootfsPropagation", json!("rprivate"));
-    let private = private.mount("bind", text(&dir), "/mnt", &["rbind"]).sh(look).make().run();
+    let of_root =
+        [("rprivate", &["rbind"][..], ". ."), ("rshared", &["rbind", "private"], "s. s.")].map(
+            |(root, options, expected)| {
+                let bundle = bed.bundle().set("/linux/rootfsPropagation", json!(root));
+                let c = bundle.mount("bind", text(&dir), "/mnt", options).sh(look).make();
+                (root, expected, c.run())
+            },
+        );
     bed.program("umount", &["-R", text(&dir)]).run().ok();
     for (words, expected, outcome) in outcomes {
         assert_eq!(outcome.ok().lines().join(" "), expected, "{words:?}");
     }
-    assert_eq!(private.ok().lines().join(" "), ". .", "the root is rprivate");
+    for (root, expected, outcome) in of_root {
+        assert_eq!(outcome.ok().lines().join(" "), expected, "the root is {root}");
+    }
 }
 
 /// The container's mounts propagate to the host only if its root is shared. Then no option of the bind is needed.

@@ -8,18 +8,15 @@ use serde_json::{Value, json};
 
 dayfly_tests::subject!(Runtime, CASES);
 
-const CASES: &[Case] = &[
-    case!(unknown_words).unlike_runc(),
-    case!(annotations_without_effect).unlike_runc(),
-];
+const CASES: &[Case] =
+    &[case!(unknown_words).unlike_runc(), case!(annotations_without_effect).unlike_runc()];
 
 /// Lists of words besides those of `values_that_do_not_exist`.
 fn unknown_words(bed: &Bed) {
-    let filter = |flag: &str| json!({ "defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": [] });
+    let filter =
+        |flag: &str| json!({ "defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": [] });
     let policy = |flag: &str| json!({ "mode": "MPOL_BIND", "nodes": "0", "flags": [flag] });
-    let bind = |option: &str| {
-        json!([{ "destination": "/mnt", "type": "bind", "source": "/", "options": ["bind", option] }])
-    };
+    let bind = |option: &str| json!([{ "destination": "/mnt", "type": "bind", "source": "/", "options": ["bind", option] }]);
     let scheduler = json!({ "policy": "SCHED_OTHER", "flags": ["SCHED_FLAG_NOPE"] });
     let clock = json!({ "nope": { "secs": 1 } });
     for (pointer, value, text) in [

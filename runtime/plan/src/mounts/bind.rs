@@ -159,23 +159,22 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
 
 /// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
 /// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares mount events
-/// with later copies of itself. It shares none with the host, unless the root is shared as well: then a tree without an
-/// option, or with one that shares, stays a peer of its source. If the root is `rprivate`, the tree is private from the
-/// beginning.
+/// with later copies of itself. It shares none with the host, unless the root is shared as well: then the mounts of the
+/// tree are initially peers of their sources. If the root is `rprivate`, the tree is private from the beginning.
 pub(super) fn propagation_of_bind(
     root: Option<RootPropagation>,
     options: &MountOptions<'_>,
     recursive: bool,
 ) -> Vec<Propagation> {
-    let shares = root.is_some_and(|root| root.kind == propagation::SHARED);
-    let first = options.propagation.first();
     let mut changes = Vec::with_capacity(1 + options.propagation.len());
-    if !(shares && first.is_none_or(|first| first.kind == propagation::SHARED)) {
-        let is_private =
-            root.is_some_and(|root| root.kind == propagation::PRIVATE && root.recursive);
-        let kind = if is_private { propagation::PRIVATE } else { propagation::SLAVE };
-        changes.push(Propagation { kind, recursive });
-    }
+    let first = match root {
+        Some(RootPropagation { kind: propagation::SHARED, .. }) => None,
+        Some(RootPropagation { kind: propagation::PRIVATE, recursive: true }) => {
+            Some(propagation::PRIVATE)
+        }
+        _ => Some(propagation::SLAVE),
+    };
+    changes.extend(first.map(|kind| Propagation { kind, recursive }));
     for change in &options.propagation {
         let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };
         match change.kind {
