@@ -120,7 +120,7 @@ fn hooks(random: &mut Random) -> Value {
     let mut hooks = Value::Null;
     let kinds =
         ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
-    for kind in random.some(&kinds, 3) {
+    for kind in random.some(&kinds, 8) {
         let (path, log) =
             if kind == "startContainer" { ("/probe", "/hooklog") } else { ("@P", "@L") };
         let mut args = vec!["probe", "hook", kind, log];
@@ -128,10 +128,10 @@ fn hooks(random: &mut Random) -> Value {
             args.push("fail");
         }
         let mut hook = json!({ "path": path, "args": args });
-        if random.chance(30) {
+        if random.chance(60) {
             hook["env"] = json!(["HOOK=1", "PATH=/bin"]);
         }
-        if random.chance(20) {
+        if random.chance(60) {
             hook["timeout"] = 5.into();
         }
         if random.odd(10) {

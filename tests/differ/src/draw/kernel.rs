@@ -118,10 +118,10 @@ pub(super) fn draw(random: &mut Random, linux: &mut Value, view: View, namespace
     if random.chance(25) {
         linux["seccomp"] = seccomp(random);
     }
-    if random.chance(4) {
+    if random.chance(8) {
         linux["personality"] = json!({ "domain": random.pick(&["LINUX", "LINUX32"]) });
     }
-    if random.odd(1) {
+    if random.chance(5) {
         linux["timeOffsets"] = json!({ "monotonic": { "secs": 100 } });
     }
 }
@@ -303,10 +303,10 @@ fn resources(random: &mut Random, view: View) -> Value {
     if random.chance(6) {
         resources["blockIO"] = json!({ "weight": random.pick(&[10, 500]) });
     }
-    if random.odd(2) {
+    if random.chance(8) {
         resources["hugepageLimits"] = json!([{ "pageSize": "2MB", "limit": 2 << 20 }]);
     }
-    if random.odd(2) {
+    if random.chance(8) {
         resources["network"] = json!({ "classID": 65537 });
     }
     resources
@@ -336,7 +336,7 @@ fn seccomp(random: &mut Random) -> Value {
             ])
             .into();
     }
-    if random.chance(15) {
+    if random.chance(30) {
         profile["flags"] = random
             .some(
                 &[

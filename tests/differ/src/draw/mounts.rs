@@ -214,10 +214,10 @@ fn bind(random: &mut Random) -> Value {
     match random.below(12) {
         0 => {}
         1 => mount["type"] = "none".into(),
-        2 if random.odd(50) => mount["type"] = random.pick(&["", "ext4", "tmpfs"]).into(),
+        2 if random.chance(80) => mount["type"] = random.pick(&["", "ext4", "tmpfs"]).into(),
         _ => mount["type"] = "bind".into(),
     }
-    if random.odd(5) {
+    if random.chance(5) {
         mount["uidMappings"] =
             json!([{ "containerID": 0, "hostID": random.pick(&[0, 1000, 100_000]), "size": 2000 }]);
         if random.chance(85) {
@@ -248,7 +248,7 @@ fn tmpfs(random: &mut Random) -> Value {
 }
 
 fn other(random: &mut Random) -> Value {
-    let last = if random.odd(30) { 8 } else { 6 };
+    let last = if random.odd(30) { 8 } else { 7 };
     let (kind, destination) = match random.below(last + 1) {
         0 => ("proc", random.pick(&["/proc", "/a/proc", "/b"])),
         1 => ("sysfs", random.pick(&["/sys", "/a/sys", "/b"])),
