@@ -35,6 +35,7 @@ const CASES: &[Case] = &[
     case!(more_mounts_than_descriptors),
     case!(bind_propagation),
     Case::new("propagation_is_of_one_mount_or_of_all", propagation::is_of_one_mount_or_of_all),
+    Case::new("propagation_below_a_shared_mount", propagation::below_a_shared_mount),
     Case::new(
         "shared_is_not_shared_with_the_host",
         propagation::shared_is_not_shared_with_the_host,

@@ -67,6 +67,30 @@ pub(super) fn is_of_one_mount_or_of_all(bed: &Bed) {
     }
 }
 
+/// A mount below a shared one of the container becomes shared when it is attached. Its options count nevertheless.
+pub(super) fn below_a_shared_mount(bed: &Bed) {
+    let (dir, inner) = (shared_tree(bed), bed.dir.join("inner"));
+    fs::create_dir(dir.join("made")).expect("make");
+    fs::create_dir(&inner).expect("make");
+    let outcomes = ["private", "unbindable"].map(|option| {
+        let c = bed
+            .bundle()
+            .mount("bind", text(&dir), "/mnt", &["bind", "rshared"])
+            .mount("bind", text(&inner), "/mnt/made", &["bind", option])
+            .mount("tmpfs", "tmpfs", "/mnt/sub", &[option])
+            .sh("grep -E ' /mnt/(made|sub) ' /proc/self/mountinfo")
+            .make();
+        (option, c.run())
+    });
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    for (option, outcome) in outcomes {
+        let outcome = outcome.ok();
+        assert_eq!(outcome.lines().len(), 2, "{outcome}");
+        assert!(!outcome.stdout.contains("shared:"), "{option}: {outcome}");
+        assert_eq!(outcome.stdout.contains(" unbindable "), option == "unbindable", "{outcome}");
+    }
+}
+
 /// The container's mounts propagate to the host only if its root is shared. Then no option of the bind is needed.
 pub(super) fn shared_is_not_shared_with_the_host(bed: &Bed) {
     let dir = shared_tree(bed);

@@ -12,14 +12,17 @@ mod sysfs;
 use alloc::format;
 use alloc::vec::Vec;
 
-use spec::mount_options::MountOptions;
+use spec::mount_options::{MountOptions, Propagation};
 use spec::{InRoot, Mount};
+use sys::mount::{MountAttr, propagation};
 
+use self::root::propagation_of_trees;
 pub use self::root::{compile_root, compile_root_propagation, leave_out_pins, propagation_of};
 pub use self::sysfs::sysfs_comes_in_turn;
 use crate::Error;
 use crate::builder::Builder;
 use crate::context::Context;
+use crate::path::in_root;
 use crate::step::{InitStep, MountFs};
 
 /// Adds the steps of one mount. Steps that must wait until everything below the mount exists, such as those that make a
@@ -30,11 +33,58 @@ pub fn compile_mount(
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
 ) -> Result<(), Error> {
-    let options = MountOptions::parse(&mount.options);
+    let mut options = MountOptions::parse(&mount.options);
     let destination = &mount.destination;
     if options.remount {
         return remount::compile(builder, later, context, mount, &options, destination);
     }
+    let changes = changes_after(context, mount, &mut options)?;
+    compile_kind(builder, later, context, mount, &options)?;
+    for Propagation { kind, recursive } in changes {
+        builder.init(InitStep::SetMountAttr {
+            slot: None,
+            path: in_root(destination)?,
+            recursive,
+            attr: MountAttr { propagation: kind, ..MountAttr::default() },
+        });
+    }
+    Ok(())
+}
+
+/// Takes the changes of propagation out of the options that must follow the attachment, because a mount below a shared
+/// one becomes shared when it is attached, and an unbindable one is refused (mount_namespaces(7)). Which mount is below
+/// which depends on the image's links, so an earlier shared mount anywhere counts.
+fn changes_after(
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &mut MountOptions<'_>,
+) -> Result<Vec<Propagation>, Error> {
+    // With these options, the mount may be on a link, or there is none.
+    if options.propagation.is_empty() || options.copy_symlink || options.destination_nofollow {
+        return Ok(Vec::new());
+    }
+    let is_shared = |change: &Propagation| change.kind == propagation::SHARED;
+    let binds_are_peers = propagation_of_trees(context.linux)?.as_ref().is_some_and(is_shared);
+    let shares = |mount: &Mount<'_>| {
+        let options = MountOptions::parse(&mount.options);
+        let is_bind = options.bind.is_some() || mount.kind == "bind";
+        is_bind && binds_are_peers || options.propagation.iter().any(is_shared)
+    };
+    let mut earlier = context.mounts.iter().take_while(|other| !core::ptr::eq(*other, mount));
+    Ok(match earlier.any(shares) {
+        true => core::mem::take(&mut options.propagation),
+        false => Vec::new(),
+    })
+}
+
+fn compile_kind(
+    builder: &mut Builder,
+    later: &mut Vec<InitStep>,
+    context: &Context<'_, '_>,
+    mount: &Mount<'_>,
+    options: &MountOptions<'_>,
+) -> Result<(), Error> {
+    let destination = &mount.destination;
     if *destination == "/" {
         // A mount over the root would be invisible to processes that are already in the root.
         return Err(Error::config(format!(
@@ -42,18 +92,18 @@ pub fn compile_mount(
         )));
     }
     if options.bind.is_some() || mount.kind == "bind" {
-        return bind::compile(builder, context, mount, &options, destination);
+        return bind::compile(builder, context, mount, options, destination);
     }
     proc::check_filesystem(&mount.kind, destination)?;
     if mount.kind == "cgroup" || mount.kind == "cgroup2" {
-        warn(builder, destination, "a cgroup mount", unused(&options, &mount.kind));
-        return cgroup::compile(builder, context, mount, &options, destination);
+        warn(builder, destination, "a cgroup mount", unused(options, &mount.kind));
+        return cgroup::compile(builder, context, mount, options, destination);
     }
     if mount.kind == "sysfs" && !context.owns_network() {
-        return sysfs::bind(builder, &options, destination);
+        return sysfs::bind(builder, options, destination);
     }
-    warn(builder, destination, "this type of mount", unused(&options, &mount.kind));
-    filesystem::compile(builder, later, context, mount, &options, destination)
+    warn(builder, destination, "this type of mount", unused(options, &mount.kind));
+    filesystem::compile(builder, later, context, mount, options, destination)
 }
 
 /// Returns the options without effect on a new file system of this type.
