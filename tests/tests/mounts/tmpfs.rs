@@ -53,11 +53,14 @@ fn copy_up(bed: &Bed) {
     fs::write(dir.join("sub/deeper"), "too\n").expect("write");
     symlink("file", dir.join("link")).expect("link");
     fs::set_permissions(dir.join("file"), fs::Permissions::from_mode(0o640)).expect("chmod");
+    for path in [&dir, &dir.join("file")] {
+        std::os::unix::fs::chown(path, Some(5), Some(6)).expect("chown");
+    }
     let c = bundle
         .mount("tmpfs", "tmpfs", "/data", &["tmpcopyup", "mode=0700"])
-        .sh("cat /data/link /data/sub/deeper; stat -c %a /data/file; grep -c ' /data ' /proc/self/mountinfo; echo x >/data/file")
+        .sh("cat /data/link /data/sub/deeper; stat -c %a:%u /data/file /data; grep -c ' /data ' /proc/self/mountinfo; echo x >/data/file")
         .make();
-    assert_eq!(c.run().ok().stdout, "copied\ntoo\n640\n1\n");
+    assert_eq!(c.run().ok().stdout, "copied\ntoo\n640:5\n700:0\n1\n");
     assert_eq!(fs::read_to_string(c.bundle.join("rootfs/data/file")).expect("file"), "copied\n");
 }
 

@@ -12,20 +12,10 @@ use rustix::fs::{
 
 use crate::failure::{Failure, Op};
 
-/// Copies the contents of a directory, which `covered` refers to, into the mount `tree`, which is not attached yet. If
-/// `owner` is set, the root of `tree` also gets the directory's owner.
-pub(crate) fn copy_up(
-    covered: BorrowedFd<'_>,
-    tree: BorrowedFd<'_>,
-    owner: bool,
-) -> Result<(), Failure> {
+/// Copies the contents of a directory, which `covered` refers to, into the mount `tree`, which is not attached yet.
+pub(crate) fn copy_up(covered: BorrowedFd<'_>, tree: BorrowedFd<'_>) -> Result<(), Failure> {
     let source = open_directory(covered, c".")?;
     let top = open_directory(tree, c".")?;
-    if owner {
-        let stat = rustix::fs::fstat(&source).op("fstat")?;
-        let (uid, gid) = (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid));
-        fchown(&top, Some(uid), Some(gid)).op("fchown")?;
-    }
     // A file may be larger than the caller's limit of file sizes.
     sys::signal::ignore_file_size(true);
     let copied = copy_directory(source.as_fd(), top.as_fd());

@@ -107,7 +107,6 @@ mod tests {
                 label: None,
                 copy_up,
                 inherit_mode: false,
-                inherit_owner: false,
                 kept: None,
                 oversized: None,
             };

@@ -175,7 +175,7 @@ fn make(step: &MountFs<'_>, covered: Option<&Place>) -> Result<OwnedFd, Failure>
         confinement::label_mount(&tree, label)?;
     }
     if let Some(place) = covered.filter(|_| step.copy_up) {
-        copy_up(place.fd.as_fd(), tree.as_fd(), step.inherit_owner)?;
+        copy_up(place.fd.as_fd(), tree.as_fd())?;
     }
     Ok(tree)
 }

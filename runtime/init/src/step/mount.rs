@@ -138,8 +138,6 @@ pub struct MountFs<'a> {
     pub copy_up: bool,
     /// Whether the new filesystem's root gets the permissions of the covered directory.
     pub inherit_mode: bool,
-    /// Whether the new filesystem's root gets the owner of the covered directory, if its contents are copied.
-    pub inherit_owner: bool,
     /// The slot for the new mount, if a later step changes it.
     pub kept: Option<Slot>,
     /// The whole option string for mount(2), if a value is longer than fsconfig(2)'s 255 bytes.

@@ -58,7 +58,6 @@ pub(super) fn compile(
         label: None,
         copy_up: false,
         inherit_mode: false,
-        inherit_owner: false,
         kept: None,
         oversized: None,
     };

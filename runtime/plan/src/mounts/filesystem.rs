@@ -35,7 +35,6 @@ pub(super) fn compile(
     }
     step.copy_up = options.tmpcopyup && mount.kind == "tmpfs";
     step.inherit_mode = mount.kind == "tmpfs" && options.value("mode").is_none();
-    step.inherit_owner = options.value("uid").is_none() && options.value("gid").is_none();
     if mount.kind == "tmpfs" && step.attr.set & attr::RDONLY != 0 {
         // The tmpfs becomes read-only later, because later steps create mount points in it, and device nodes in /dev.
         step.attr.set &= !attr::RDONLY;
@@ -111,7 +110,6 @@ pub(super) fn new(
         label: None,
         copy_up: false,
         inherit_mode: false,
-        inherit_owner: false,
         kept: None,
         oversized: in_full,
     })
