@@ -378,8 +378,8 @@ pub fn top(id: &str) -> PathBuf {
 
 /// Removes what a worker has left that was killed: its containers, their cgroups, its directory.
 pub fn sweep(top: &Path, id: &str, view: View) {
-    for hierarchy in view.hierarchies() {
-        remove_cgroup(&hierarchy.join(id));
+    for parent in view.parents() {
+        remove_cgroup(&parent.join(id));
     }
     // Its mounts have gone with its mount namespace.
     let _ = fs::remove_dir(top);

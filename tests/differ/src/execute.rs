@@ -10,7 +10,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
     recvmsg, socketpair,
 };
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, wait, waitpid,
+};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{self, IoSliceMut};
@@ -400,8 +402,8 @@ impl Run<'_> {
             let _ = fs::remove_dir_all(record);
         }
         self.sweep_processes();
-        for hierarchy in self.bed.view.hierarchies() {
-            let dir = hierarchy.join(&self.bed.id);
+        for parent in self.bed.view.parents() {
+            let dir = parent.join(&self.bed.id);
             if !dir.exists() {
                 continue;
             }
@@ -418,11 +420,13 @@ impl Run<'_> {
 
     /// Ends every process that has become this worker's child.
     fn sweep_processes(&mut self) {
+        // __WALL of waitpid(2): crun's children end without SIGCHLD.
+        let of_every_kind = WaitOptions::NOHANG | WaitOptions::from_bits_retain(0x4000_0000);
         let me = std::process::id();
         let begun = Instant::now();
         let mut told = false;
         while begun.elapsed() < Duration::from_secs(2) {
-            while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+            while let Ok(Some(_)) = wait(of_every_kind) {}
             let children =
                 fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
             let mut is_left = false;

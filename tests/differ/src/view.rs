@@ -58,4 +58,22 @@ impl View {
         all.sort();
         all
     }
+
+    /// Returns the cgroups below which a case's cgroup may be: in each hierarchy the root and, for a relative path, that of
+    /// this process.
+    #[must_use]
+    pub fn parents(self) -> Vec<PathBuf> {
+        let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let mut all = self.hierarchies();
+        for line in own.lines() {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+            let name = match controllers.trim_start_matches("name=") {
+                "" if self == Self::Hybrid => "unified",
+                name => name,
+            };
+            all.push(Path::new("/sys/fs/cgroup").join(name).join(path.trim_start_matches('/')));
+        }
+        all
+    }
 }
