@@ -7,6 +7,7 @@
 
 extern crate alloc;
 
+mod attr_change;
 mod config;
 mod id;
 mod in_root;

@@ -6,6 +6,7 @@
 //! runtime-spec 1.3, config.md "Linux mount options"; mount(2), mount_setattr(2), fsmount(2).
 use alloc::vec::Vec;
 
+pub use crate::attr_change::AttrChange;
 pub use crate::id_ranges::IdMap;
 use crate::text::Str;
 
@@ -55,52 +56,6 @@ pub const MS_PRIVATE: u64 = 1 << 18;
 pub const MS_SLAVE: u64 = 1 << 19;
 /// Mount events are received and sent.
 pub const MS_SHARED: u64 = 1 << 20;
-
-/// A change of mount attributes for mount_setattr(2).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct AttrChange {
-    /// `MOUNT_ATTR_*` to set. For a new mount, these are its attributes (fsmount(2)).
-    pub set: u64,
-    /// `MOUNT_ATTR_*` that the options clear, and `MOUNT_ATTR__ATIME` if any option concerns access times.
-    pub clear: u64,
-}
-
-impl AttrChange {
-    /// Returns whether the change is empty.
-    pub fn is_empty(self) -> bool {
-        self == Self::default()
-    }
-
-    fn set(&mut self, flag: u64) {
-        self.set |= flag;
-        self.clear &= !flag;
-    }
-
-    fn clear(&mut self, flag: u64) {
-        self.set &= !flag;
-        self.clear |= flag;
-    }
-
-    fn set_atime(&mut self, mode: u64) {
-        self.set = self.set & !MOUNT_ATTR__ATIME | mode;
-        self.clear |= MOUNT_ATTR__ATIME;
-    }
-
-    /// Removes the access time mode `mode`, if an earlier option has set it. Without any mode, a new mount gets the
-    /// kernel's default, relatime, and a bind mount keeps that of its source, as with mount(2).
-    fn unset_atime(&mut self, mode: u64) {
-        if self.set & MOUNT_ATTR__ATIME == mode {
-            self.set &= !mode;
-            self.clear &= !MOUNT_ATTR__ATIME;
-        }
-    }
-
-    /// Changes the access time mode to relatime, unless an earlier option has set another mode than `mode`.
-    fn clear_atime(&mut self, mode: u64) {
-        self.set &= !mode;
-        self.clear |= MOUNT_ATTR__ATIME;
-    }
-}
 
 /// A change of mount propagation, mount_namespaces(7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
