@@ -420,13 +420,11 @@ impl Run<'_> {
 
     /// Ends every process that has become this worker's child.
     fn sweep_processes(&mut self) {
-        // __WALL of waitpid(2): crun's children end without SIGCHLD.
-        let of_every_kind = WaitOptions::NOHANG | WaitOptions::from_bits_retain(0x4000_0000);
         let me = std::process::id();
         let begun = Instant::now();
         let mut told = false;
         while begun.elapsed() < Duration::from_secs(2) {
-            while let Ok(Some(_)) = wait(of_every_kind) {}
+            while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {}
             let children =
                 fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
             let mut is_left = false;
