@@ -34,7 +34,12 @@ pub struct Context<'a, 's> {
     pub(crate) has_start_cpus: bool,
 }
 
-impl Context<'_, '_> {
+impl<'s> Context<'_, 's> {
+    /// Returns the mounts that the configuration has before `mount`, which is one of them.
+    pub(crate) fn before(&self, mount: &Mount<'_>) -> impl Iterator<Item = &Mount<'s>> {
+        self.mounts.iter().take_while(move |other| !core::ptr::eq(*other, mount))
+    }
+
     /// Returns the path in the root, without the slash at its end, of a clean path of the host that lies in the root.
     ///
     /// A root that is given has no path on the host but the one that the configuration names. If that is `/`, the given

@@ -137,8 +137,7 @@ fn source_inside<'p>(
 ) -> Option<&'p str> {
     let path = context.inside_root(source)?;
     let path = if path.is_empty() { "/" } else { path };
-    let earlier = context.mounts.iter().take_while(|other| !core::ptr::eq(*other, mount));
-    let mut places = earlier.map(|other| &*other.destination);
+    let mut places = context.before(mount).map(|other| &*other.destination);
     let covers = |place: &str| {
         below(path, place).is_some() || recursive && (path == "/" || below(place, path).is_some())
     };

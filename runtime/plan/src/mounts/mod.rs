@@ -70,8 +70,7 @@ fn changes_after(
         let is_bind = options.bind.is_some() || mount.kind == "bind";
         is_bind && binds_are_peers || options.propagation.iter().any(is_shared)
     };
-    let mut earlier = context.mounts.iter().take_while(|other| !core::ptr::eq(*other, mount));
-    Ok(match earlier.any(shares) {
+    Ok(match context.before(mount).any(shares) {
         true => core::mem::take(&mut options.propagation),
         false => Vec::new(),
     })
