@@ -49,8 +49,6 @@ pub fn reset_dispositions() {
     const SA_RESTORER: u64 = 0x0400_0000;
     let handler = end as extern "C" fn(i32) -> !;
     let handler = crate::raw::address(handler as *const ());
-    // struct kernel_sigaction: handler (SIG_DFL is 0), flags, restorer, mask.
-    let default = [0u64; 4];
     // x86-64 requires a restorer, although a handler that never returns does not need one.
     let ends = [handler, SA_RESTORER, handler, u64::MAX];
     for signal in 1..=64usize {
@@ -59,16 +57,29 @@ pub fn reset_dispositions() {
         if is_in(FIXED) {
             continue;
         }
-        let action = if is_in(ENDING) { &ends } else { &default };
-        // SAFETY: a sigaction of zeros is SIG_DFL with no flags; the handler of `ends` only makes a system call and
-        // does not return; sets are 8 bytes.
-        let _ = unsafe {
-            crate::raw::call(
-                crate::raw::nr::RT_SIGACTION,
-                crate::raw::args![signal, &raw const *action, 0, 8],
-            )
-        };
+        let action = if is_in(ENDING) { &ends } else { &DEFAULT };
+        // SAFETY: the handler of `ends` only makes a system call and does not return.
+        unsafe { set_action(signal, action) };
     }
+}
+
+/// A `struct kernel_sigaction`: handler (SIG_DFL is 0, SIG_IGN is 1), flags, restorer, mask.
+type Action = [u64; 4];
+const DEFAULT: Action = [0; 4];
+
+/// Calls rt_sigaction(2). For a valid signal it does not fail.
+///
+/// # Safety
+/// The action must be SIG_DFL or SIG_IGN, or have a handler that may run at any time.
+#[inline(always)]
+unsafe fn set_action(signal: usize, action: &Action) {
+    // SAFETY: the action is read only, and has a mask of 8 bytes; the caller's contract.
+    let _ = unsafe {
+        crate::raw::call(
+            crate::raw::nr::RT_SIGACTION,
+            crate::raw::args![signal, &raw const *action, 0, 8],
+        )
+    };
 }
 
 extern "C" fn end(_: i32) -> ! {
@@ -79,14 +90,8 @@ extern "C" fn end(_: i32) -> ! {
 /// their exit status is lost (wait(2), "NOTES").
 pub fn hear_of_children() {
     const SIGCHLD: usize = 17;
-    let default = [0u64; 4];
-    // SAFETY: as in `reset_dispositions`.
-    let _ = unsafe {
-        crate::raw::call(
-            crate::raw::nr::RT_SIGACTION,
-            crate::raw::args![SIGCHLD, &raw const default, 0, 8],
-        )
-    };
+    // SAFETY: the action is SIG_DFL.
+    unsafe { set_action(SIGCHLD, &DEFAULT) };
 }
 
 /// Ignores SIGXFSZ, or resets it to its default action. While it is ignored, a write beyond the caller's limit of file
@@ -94,15 +99,8 @@ pub fn hear_of_children() {
 /// Ignoring the signal also discards one that is pending.
 pub fn ignore_file_size(ignored: bool) {
     const SIGXFSZ: usize = 25;
-    // SIG_DFL is 0, SIG_IGN is 1.
-    let action = [u64::from(ignored), 0, 0, 0];
-    // SAFETY: as in `reset_dispositions`; SIG_IGN needs no restorer.
-    let _ = unsafe {
-        crate::raw::call(
-            crate::raw::nr::RT_SIGACTION,
-            crate::raw::args![SIGXFSZ, &raw const action, 0, 8],
-        )
-    };
+    // SAFETY: the action is SIG_IGN or SIG_DFL.
+    unsafe { set_action(SIGXFSZ, &[u64::from(ignored), 0, 0, 0]) };
 }
 
 /// Returns a descriptor that yields the signals of `set`, which must be blocked; close-on-exec, non-blocking.
