@@ -10,7 +10,6 @@ use rustix::mount::{
     mount_remount, unmount,
 };
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use std::ffi::CStr;
 use std::fs;
@@ -18,6 +17,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use sys::sched::Affinity;
 
 /// The user that is not root, and its group.
 pub const USER: u32 = 20_321;
@@ -116,19 +116,14 @@ impl Bed {
     fn pin_namespaces(&mut self) -> io::Result<()> {
         let pins = self.top.join("namespaces");
         tmpfs(&pins, MountFlags::empty(), c"mode=755")?;
-        for (kind, option) in STATEFUL.into_iter().chain([("pid", "--pid")]) {
-            let pin = pins.join(kind);
-            let mut command = Command::new("unshare");
-            command.arg(format!("{option}={}", pin.display())).stdin(Stdio::null());
-            if kind == "pid" {
-                file(&pin, 0o644, "")?;
-                // A PID namespace ends with its first process.
-                command.args(["--fork", "--kill-child", "sleep", "infinity"]);
-                self.sleepers.push(command.spawn()?);
-            } else {
-                self.renew(&pin, option)?;
-            }
-        }
+        self.renew_namespaces()?;
+        let pin = pins.join("pid");
+        file(&pin, 0o644, "")?;
+        let mut command = Command::new("unshare");
+        // A PID namespace ends with its first process.
+        command.arg(format!("--pid={}", pin.display()));
+        command.args(["--fork", "--kill-child", "sleep", "infinity"]).stdin(Stdio::null());
+        self.sleepers.push(command.spawn()?);
         Ok(())
     }
 
@@ -189,12 +184,10 @@ impl Bed {
     fn pin(&self, pin: &Path, option: &str) -> io::Result<()> {
         // A mount namespace can be pinned only in one with a smaller number, and Linux 6.18 gives each CPU numbers of
         // its own. On the CPU that made this namespace, the next number is always greater.
-        let all = sched_getaffinity(None)?;
+        let all = Affinity::of(None)?;
         let mut is_pinned = false;
-        for cpu in (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)) {
-            let mut one = CpuSet::new();
-            one.set(cpu);
-            sched_setaffinity(None, &one)?;
+        for one in (0..).map_while(|nth| all.nth(nth)) {
+            one.set(None)?;
             let mut command = Command::new("unshare");
             command.arg(format!("{option}={}", pin.display())).arg("true").stderr(Stdio::null());
             is_pinned = command.status()?.success();
@@ -202,7 +195,7 @@ impl Bed {
                 break;
             }
         }
-        sched_setaffinity(None, &all)?;
+        all.set(None)?;
         if is_pinned {
             return Ok(());
         }

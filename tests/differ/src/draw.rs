@@ -12,6 +12,8 @@ mod mounts;
 mod process;
 mod rootless;
 
+pub(crate) use mounts::FLAGS;
+
 use crate::random::Random;
 use crate::view::View;
 use serde_json::{Value, json};

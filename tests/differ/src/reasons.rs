@@ -3,34 +3,11 @@
 //! A reason gives the places in the container that it concerns; in the row's pattern, `%` stands for one of them, or for
 //! what is below it.
 
+use crate::draw::FLAGS;
 use serde_json::Value;
 
-/// Words that make runc remount a bind with exactly the flags that are named.
-const FLAGS: &[&str] = &[
-    "ro",
-    "rw",
-    "nosuid",
-    "nodev",
-    "noexec",
-    "suid",
-    "dev",
-    "exec",
-    "noatime",
-    "relatime",
-    "strictatime",
-    "nodiratime",
-    "diratime",
-    "atime",
-    "nosymfollow",
-    "norelatime",
-    "nostrictatime",
-    "symfollow",
-    "sync",
-    "async",
-    "dirsync",
-    "mand",
-    "nomand",
-];
+/// Words that make runc remount a bind with exactly the flags that are named, besides those of [`FLAGS`].
+const RARE_FLAGS: [&str; 3] = ["symfollow", "mand", "nomand"];
 
 /// Returns the places of a reason.
 ///
@@ -42,7 +19,10 @@ pub fn places(name: &str, case: &Value) -> Result<Vec<String>, String> {
         // A bind mount that names flags, so that runc drops those of its source.
         "bind-with-flags" => mounts
             .iter()
-            .filter(|mount| mount.is_bind() && mount.words().any(|word| FLAGS.contains(&word)))
+            .filter(|mount| {
+                let is_flag = |word| FLAGS.contains(&word) || RARE_FLAGS.contains(&word);
+                mount.is_bind() && mount.words().any(is_flag)
+            })
             .collect(),
         // Mounts of one of the kernel's file systems, of which at least one is read-only: they may share a superblock.
         "read-only-kernel" => {

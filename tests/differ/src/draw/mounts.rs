@@ -31,7 +31,8 @@ const ODD: &[&str] = &[
     "/proc/sys",
     "@H/tree/",
 ];
-const FLAGS: &[&str] = &[
+/// Options that are flags of a mount.
+pub(crate) const FLAGS: &[&str] = &[
     "ro",
     "ro",
     "rw",
