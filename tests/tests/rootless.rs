@@ -26,6 +26,7 @@ const CASES: &[Case] = &[
     case!(binds_and_devices).needs(can_be),
     case!(host_network).needs(can_be).unlike_runc(),
     case!(hooks).needs(can_be),
+    case!(hooks_enter_namespaces).needs(can_be),
     case!(untraceable).needs(can_be).unlike_runc(),
     case!(runs_from_a_sealed_copy).needs(can_be).unlike_runc(),
     case!(helper_missing).needs(can_be).unlike_runc(),
@@ -185,6 +186,24 @@ fn hooks(bed: &Bed) {
     let uid = user.uid;
     let text = fs::read_to_string(&out).expect("hooks");
     assert_eq!(text, format!("createRuntime {uid}\npoststart {uid}\npoststop {uid}\n"));
+}
+
+/// A hook that sets up a network (slirp4netns, pasta) opens init's namespaces as the user.
+fn hooks_enter_namespaces(bed: &Bed) {
+    let user = User::new(bed);
+    let out = user.bed.dir.join("namespaces");
+    let state = r#"pid=$(sed 's/.*"pid": *\([0-9]*\).*/\1/')"#;
+    let script = format!("{state}; readlink /proc/$pid/ns/net /proc/$pid/root >>{}", out.display());
+    let hook = json!([{ "path": "/bin/sh", "args": ["sh", "-ec", script] }]);
+    let kinds = ["prestart", "createRuntime", "poststart"];
+    for bundle in [user.single(), user.ranges()] {
+        let bundle = kinds
+            .iter()
+            .fold(bundle, |bundle, kind| bundle.set(&format!("/hooks/{kind}"), hook.clone()));
+        bundle.args(&["sleep", "1"]).make().run().ok();
+    }
+    let text = fs::read_to_string(&out).expect("hooks");
+    assert_eq!(text.matches("net:[").count(), 6, "{text}");
 }
 
 /// Init is dumpable while its ids are mapped, but is no longer dumpable when it executes the container's program.

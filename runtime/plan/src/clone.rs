@@ -34,10 +34,13 @@ pub(crate) const BEFORE_USER: [CloneFlags; 4] =
 /// (newborn.rs). If a user namespace is joined, new namespaces must be created from inside it, which also requires an
 /// intermediate. In that case, the PID namespace and the namespaces of the types in [`BEFORE_USER`] are joined by the
 /// parent, if it can return to its own namespaces afterwards, and otherwise by the intermediate.
+///
+/// With `shown_to_hooks`, the caller adds the step that makes init undumpable.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
     limits: Vec<Limit>,
+    shown_to_hooks: bool,
 ) -> Result<(), Error> {
     let Context { linux, namespaces, birth, .. } = context;
     let mut user = None;
@@ -168,7 +171,7 @@ pub fn compile(
         let ahead = nanoseconds_ahead(linux);
         builder.init(InitStep::EnterTime { offsets, ahead });
     }
-    if was_dumpable {
+    if was_dumpable && !shown_to_hooks {
         builder.init(InitStep::Undumpable);
     }
     builder.init(InitStep::JoinCgroups);

@@ -110,23 +110,30 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         low_limits.push(own);
     }
     let execution = Execution::of(linux)?;
-    clone::compile(&mut builder, &context, limits)?;
-
-    compile_platform(&mut builder, request, process)?;
-    builder.init.append(&mut mounts);
     let outside = || Ok(request.env.environment().map(CString::from).collect());
     let runtime_hooks = [
         hooks::compile("prestart", &spec.hooks.prestart, outside)?,
         hooks::compile("createRuntime", &spec.hooks.create_runtime, outside)?,
     ];
+    let awaits_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
+    // Without root, a hook reads init's /proc/PID/ns and root only while init is dumpable, as under runc. No other
+    // process is in init's namespaces until then (`undumpable-before-sharing`).
+    let shown_to_hooks = maps_ids && awaits_hooks && context.namespaces.joined.is_empty();
+    clone::compile(&mut builder, &context, limits, shown_to_hooks)?;
+
+    compile_platform(&mut builder, request, process)?;
+    builder.init.append(&mut mounts);
     process::compile_oom_score(&mut builder, process, &request.caller);
     let resctrl = linux.intel_rdt.as_ref().zip(request.resctrl.clone());
     if resctrl.is_some() {
         builder.parent(ParentStep::EnterResctrl);
     }
     builder.parent(ParentStep::RecordBirth);
-    if runtime_hooks.iter().any(|hooks| !hooks.list.is_empty()) {
+    if awaits_hooks {
         builder.init(InitStep::AwaitHooks);
+        if shown_to_hooks {
+            builder.init(InitStep::Undumpable);
+        }
         if let Some(cpus) = request.own_cpus {
             builder.parent(ParentStep::RunOn(Box::new(cpus)));
         }

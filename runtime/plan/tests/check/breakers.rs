@@ -23,6 +23,16 @@ pub const BREAKERS: &[Breaker] = &[
     ("undumpable-before-sharing", Case::new, |plan| after(&mut plan.parent, "undumpable", "clone")),
     ("undumpable-before-sharing", rootless, |plan| remove(&mut plan.init, "undumpable")),
     ("undumpable-before-sharing", rootless, |plan| after(&mut plan.parent, "undumpable", "admit")),
+    (
+        "undumpable-before-sharing",
+        || hooked().rootless(),
+        |plan| after(&mut plan.init, "undumpable", "run hooks"),
+    ),
+    (
+        "undumpable-before-sharing",
+        || Case::new().rootless().namespace("network", Some("/net")),
+        |plan| after(&mut plan.init, "undumpable", "join namespace"),
+    ),
     ("maps-before-undumpable", rootless, |plan| {
         after(&mut plan.parent, "map own id", "undumpable")
     }),

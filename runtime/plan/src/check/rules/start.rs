@@ -121,16 +121,21 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Checks that every process is undumpable before it shares namespaces: it becomes undumpable itself, or inherits the
-/// flag.
+/// flag. An init that joins nothing shares nothing until the createRuntime hooks have run.
 fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
     finding.applies = true;
     let of_parent = look.first(parent!(ParentStep::Undumpable));
     let own = look.first(init!(InitStep::Undumpable));
     let is_inherited =
         of_parent.is_some() && of_parent < look.first(parent!(ParentStep::Clone { .. }));
+    let hooks = look.first(init!(InitStep::AwaitHooks));
+    let hooks = hooks.filter(|_| look.all(|step| joins(step) || goes_elsewhere(step)).is_empty());
     for number in look.all(shares) {
         let is_so = match look.step(number).init {
-            Some(_) => is_inherited || own.is_some_and(|own| own < number),
+            Some(_) => {
+                let is_alone = hooks.is_some_and(|hooks| number < hooks);
+                is_inherited || is_alone || own.is_some_and(|own| own < number)
+            }
             None => of_parent.is_some_and(|of_parent| of_parent < number),
         };
         if !is_so {
