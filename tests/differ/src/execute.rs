@@ -477,7 +477,9 @@ const ERRORS: &[&str] = &[
 
 /// Returns the last of the known texts in what a failed runtime wrote, or "other". A warning is not why it failed.
 fn class(text: &str) -> String {
-    let lines = text.lines().filter(|line| !line.contains("level=warning"));
+    // On a terminal, runc writes the level in another form.
+    let is_warning = |line: &&str| line.contains("level=warning") || line.contains("WARN");
+    let lines = text.lines().filter(|line| !is_warning(line));
     let text = lines.collect::<Vec<_>>().join("\n").to_lowercase();
     let found =
         ERRORS.iter().filter_map(|error| Some((text.rfind(error)?, error.len(), *error))).max();
@@ -494,6 +496,7 @@ mod tests {
         assert_eq!(class("a: permission denied: b: not a directory"), "not a directory");
         assert_eq!(class("no such device or address"), "no such device or address");
         assert_eq!(class("what"), "other");
+        assert_eq!(class("WARN[0000] file exists\nERRO[0000] what"), "other");
         assert_eq!(class("level=warning msg=\"file exists\"\nlevel=error msg=what"), "other");
     }
 }

@@ -422,12 +422,14 @@ fn hook(kind: &str, path: &str, fails: bool) -> ExitCode {
         }
         let pid = state.get("pid").and_then(serde_json::Value::as_i64).unwrap_or(0);
         let _ = write!(line, " pid={}", pid > 0);
+        // A createContainer hook has the container's number of the process, but the host's procfs.
+        let other = if kind == "createContainer" { "1".to_owned() } else { pid.to_string() };
         // Inside, whether the links of process 1 can be read depends on the runtime.
         let namespaces: &[&str] =
             if kind == "startContainer" { &[] } else { &["mnt", "net", "uts", "pid"] };
         for namespace in namespaces {
             let of = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/{namespace}")).ok();
-            let _ = write!(line, " {namespace}={}", of("self") == of(&pid.to_string()));
+            let _ = write!(line, " {namespace}={}", of("self") == of(&other));
         }
     } else {
         line.push_str(" no state");
