@@ -9,7 +9,7 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use serde_json::json;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -68,7 +68,10 @@ fn file_where_the_directory_is_missing(bed: &Bed) {
     let made = "/none/of/it/resolv.conf";
     binds_file(bed, with_links(bed, &[("etc/resolv.conf", made)]), made);
     let relative = with_links(bed, &[("etc/resolv.conf", "../none/of/it/resolv.conf")]);
+    let directory = relative.rootfs().join("none");
     binds_file(bed, relative, made);
+    let mode = fs::metadata(&directory).expect("made").permissions().mode();
+    assert_eq!(mode & 0o7777, 0o755);
 }
 
 fn file_beyond_the_root(bed: &Bed) {

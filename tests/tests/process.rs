@@ -103,12 +103,11 @@ fn path_lookup_uses_the_containers_path(bed: &Bed) {
         .expect("link");
     let c = bundle.set("/process/env", json!(["PATH=/nowhere:/own"])).args(&["pwd"]).make();
     assert_eq!(c.run().ok().stdout, "/\n");
-    bed.bundle()
-        .set("/process/env", json!(["PATH=/nowhere"]))
-        .args(&["pwd"])
-        .make()
-        .run()
-        .fails("executable file not found in $PATH");
+    // A directory of this name is not a program.
+    for (path, name) in [("PATH=/nowhere", "pwd"), ("PATH=/", "bin"), ("PATH=/nowhere:/", "bin")] {
+        let bundle = bed.bundle().set("/process/env", json!([path])).args(&[name]);
+        bundle.make().run().fails("executable file not found in $PATH");
+    }
     // Without a PATH, no directory is searched for the program.
     for env in [json!(["A=b"]), json!(["PATH="]), json!([])] {
         let c = bed.bundle().set("/process/env", env).args(&["pwd"]).make();

@@ -25,6 +25,7 @@ const CASES: &[Case] = &[
     case!(socket_without_terminal),
     case!(socket_missing),
     case!(foreground_in_the_callers_terminal),
+    case!(on_a_devpts_that_is_read_only),
     case!(size_of_a_terminal_that_is_not_standard_input),
     case!(size_before_the_program_begins).unlike_runc(),
     case!(input_of_the_foreground_ends),
@@ -172,6 +173,14 @@ fn foreground_in_the_callers_terminal(bed: &Bed) {
         .make();
     let outcome = in_a_terminal(&c, "exec \"$@\"");
     assert!(outcome.stdout.starts_with("a terminal\n"), "line ends are made by ours: {outcome:?}");
+}
+
+fn on_a_devpts_that_is_read_only(bed: &Bed) {
+    let devpts = json!({ "destination": "/dev/pts", "type": "devpts", "source": "devpts",
+        "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "ro"] });
+    let bundle = bed.bundle().set("/process/terminal", json!(true)).remount("/dev/pts", devpts);
+    let outcome = in_a_terminal(&bundle.sh("test -t 1 && echo a terminal").make(), "exec \"$@\"");
+    assert!(outcome.stdout.starts_with("a terminal\n"), "{outcome:?}");
 }
 
 fn size_of_a_terminal_that_is_not_standard_input(bed: &Bed) {

@@ -204,18 +204,23 @@ pub fn make_directories(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result
     Err(Errno::AGAIN)
 }
 
-/// Opens `path` inside `root` with O_PATH. If the file is missing, creates it as an empty file, together with missing
-/// parents.
+/// Opens `path` inside `root` with O_PATH. If the file is missing, creates it as an empty file with mode `mode`, and
+/// missing parents with mode `parents`.
 ///
 /// # Errors
 /// Those of openat(2) and mkdirat(2); ELOOP for circular links.
-pub fn make_file(root: BorrowedFd<'_>, path: &CStr, mode: Mode) -> Result<OwnedFd, Errno> {
+pub fn make_file(
+    root: BorrowedFd<'_>,
+    path: &CStr,
+    parents: Mode,
+    mode: Mode,
+) -> Result<OwnedFd, Errno> {
     let make = |directory: BorrowedFd<'_>, name: &CStr| {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         openat(directory, name, flags, mode).map(drop)
     };
     for _ in 0..MOST_RACES {
-        if let Some(found) = make_with(root, path, mode, make)? {
+        if let Some(found) = make_with(root, path, parents, make)? {
             return Ok(found);
         }
     }

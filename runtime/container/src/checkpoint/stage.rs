@@ -386,7 +386,7 @@ fn point(root: BorrowedFd<'_>, path: &str, tree: Option<BorrowedFd<'_>>) -> Resu
     };
     let made = match is_directory {
         true => inside::make_directories(root, &name, MADE),
-        false => inside::make_file(root, &name, MADE),
+        false => inside::make_file(root, &name, MADE, MADE),
     };
     Ok(made.context("make mount point", path)?)
 }

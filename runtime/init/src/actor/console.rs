@@ -32,7 +32,11 @@ pub(crate) fn open(
     unlockpt(&master).op("ioctl TIOCSPTLCK")?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let peer = ioctl_tiocgptpeer(&master, flags).op("ioctl TIOCGPTPEER")?;
-    rustix::fs::fchown(&peer, Some(Uid::from_raw(uid)), None).op("fchown")?;
+    match rustix::fs::fchown(&peer, Some(Uid::from_raw(uid)), None) {
+        // A devpts with `ro`. runc and crun ignore it, too.
+        Err(Errno::ROFS) => {}
+        owned => owned.op("fchown")?,
+    }
     if let Some(size) = size {
         tcsetwinsize(&peer, size).op("ioctl TIOCSWINSZ")?;
     }

@@ -305,8 +305,8 @@ impl<'a> Init<'a> {
             InitStep::LabelProcess(label) => {
                 confinement::label_process(self.fd(Slot::PROC)?, label)
             }
-            InitStep::FindProgram { candidates, .. } => {
-                self.program = program::find(candidates)?;
+            InitStep::FindProgram { candidates, searched, .. } => {
+                self.program = program::find(candidates, *searched)?;
                 // The filter, which is loaded later, may forbid the system calls used here.
                 if let Some(uid) = self.home_of() {
                     program::home(uid, &mut self.home);

@@ -14,8 +14,8 @@ pub(crate) const LONGEST_HOME: usize = 512;
 /// The maximum number of bytes of /etc/passwd that are read.
 const LONGEST_PASSWD: usize = 1 << 20;
 
-/// Returns the index of the first executable candidate.
-pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
+/// Returns the index of the first executable candidate. A search through PATH passes over directories, as a shell does.
+pub(crate) fn find(candidates: &[&CStr], searched: bool) -> Result<usize, Failure> {
     let mut why = Errno::NOENT;
     for (index, candidate) in candidates.iter().enumerate() {
         match executable(candidate) {
@@ -23,7 +23,7 @@ pub(crate) fn find(candidates: &[&CStr]) -> Result<usize, Failure> {
             // If one candidate exists but cannot be executed, its error (such as EACCES) is reported, not the ENOENT of
             // other candidates.
             Err(Errno::NOENT) => {}
-            Err(Errno::NOTDIR) if candidates.len() > 1 => {}
+            Err(Errno::NOTDIR | Errno::ISDIR) if searched => {}
             Err(errno) => why = errno,
         }
     }

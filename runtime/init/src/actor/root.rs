@@ -270,9 +270,11 @@ impl<'a> Root<'a> {
         match openat(&parent, name, flags, MADE_FILE) {
             Ok(_) => {}
             // The name is a dangling link.
-            Err(Errno::EXIST) => return inside::make_file(self.0, path, MADE_FILE).op("openat"),
+            Err(Errno::EXIST) => {
+                return inside::make_file(self.0, path, MADE, MADE_FILE).op("openat");
+            }
             Err(Errno::NOENT) if is_off(Defence::ResolveInRoot) => {
-                return inside::make_file(self.0, path, MADE_FILE).op("openat");
+                return inside::make_file(self.0, path, MADE, MADE_FILE).op("openat");
             }
             Err(errno) => return Err(Failure::new("openat", errno)),
         }

@@ -144,16 +144,16 @@ fn what_is_missing_is_made_where_links_lead_inside() {
     assert!(at("none/below").is_dir());
     make_directories(root.as_fd(), c"to-chain/deep/er", MODE).unwrap();
     assert!(at("none/below/deep/er").is_dir());
-    make_file(root.as_fd(), c"a/climbing", MODE).unwrap();
+    make_file(root.as_fd(), c"a/climbing", MODE, MODE).unwrap();
     assert!(at("none/x").is_file());
     assert!(fs::symlink_metadata(at("a/climbing")).unwrap().is_symlink());
     // An existing file is opened and not created again.
-    make_file(root.as_fd(), c"third", MODE).unwrap();
+    make_file(root.as_fd(), c"third", MODE, MODE).unwrap();
     for circle in [c"circle", c"self/x", c"circle/x"] {
-        assert_eq!(make_file(root.as_fd(), circle, MODE).unwrap_err(), Errno::LOOP);
+        assert_eq!(make_file(root.as_fd(), circle, MODE, MODE).unwrap_err(), Errno::LOOP);
         assert_eq!(make_directories(root.as_fd(), circle, MODE).unwrap_err(), Errno::LOOP);
     }
-    assert_eq!(make_file(root.as_fd(), c"hung", MODE).unwrap_err(), Errno::NOTDIR);
+    assert_eq!(make_file(root.as_fd(), c"hung", MODE, MODE).unwrap_err(), Errno::NOTDIR);
     assert_eq!(fs::read_dir(dir.0.join("outside")).unwrap().count(), 0);
     assert!(!dir.0.join("none").exists());
 }
@@ -201,7 +201,7 @@ fn a_neighbour_cannot_lead_the_walk_outside() {
         });
         for number in 0..2000 {
             let path = CString::new(format!("a/b/c/../new{number}/../../b/file")).unwrap();
-            let _ = make_file(root.as_fd(), &path, MODE);
+            let _ = make_file(root.as_fd(), &path, MODE, MODE);
             let _ = make_directories(root.as_fd(), &path, MODE);
         }
         over.store(true, Ordering::Relaxed);
