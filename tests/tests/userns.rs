@@ -173,6 +173,9 @@ fn sysfs_of_the_hosts_network(bed: &Bed) {
         assert_eq!(outcome.lines().last(), Some(&"1"), "a mount that is not read-only: {outcome}");
     };
     nets(mapped(bed));
+    let sysfs = json!({ "destination": "/sys", "type": "sysfs", "source": "sysfs",
+        "options": ["nosuid", "noexec", "nodev", "ro", "strictatime"] });
+    nets(mapped(bed).remount("/sys", sysfs));
     let first = mapped(bed).make().detached();
     let path = format!("/proc/{}/ns/user", first.pid());
     let joining = || mapped(bed).join_namespace("user", &path);

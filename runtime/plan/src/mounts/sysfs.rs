@@ -21,6 +21,7 @@ pub(super) fn bind(
 ) -> Result<(), Error> {
     let slot = builder.slot();
     let set = options.attr.set | options.recursive_attr.set | attr::RDONLY;
+    let clear = (options.attr.clear | options.recursive_attr.clear) & attr::ATIME;
     builder.take(CloneTree {
         slot,
         source: c"/sys",
@@ -28,7 +29,7 @@ pub(super) fn bind(
         recursive: true,
         propagation: &[Propagation { kind: propagation::SLAVE, recursive: true }],
         attr: MountAttr::default(),
-        recursive_attr: MountAttr { set, ..MountAttr::default() },
+        recursive_attr: MountAttr { set, clear, ..MountAttr::default() },
         id_map: None,
     });
     let target = Target { path: in_root(destination)?, no_symlinks: true };
