@@ -109,7 +109,8 @@ fn keys(mounts: &[Mount]) -> BTreeMap<u64, String> {
     let mut keys = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut left: Vec<&Mount> = mounts.iter().collect();
-    // A mount comes after its parent, so that a stack at one place is numbered from below.
+    // A stack at one place is numbered from below, whichever of its mounts is the oldest.
+    left.sort_by_key(|mount| depth(mounts, mount));
     while !left.is_empty() {
         let ready = |mount: &&Mount| {
             keys.contains_key(&mount.parent)
@@ -127,6 +128,14 @@ fn keys(mounts: &[Mount]) -> BTreeMap<u64, String> {
         keys.insert(mount.id, format!("{}#loop", mount.place));
     }
     keys
+}
+
+/// Returns the number of mounts below a mount.
+fn depth(mounts: &[Mount], mount: &Mount) -> usize {
+    let parent = |child: &&Mount| {
+        mounts.iter().find(|mount| mount.id == child.parent && mount.id != child.id)
+    };
+    std::iter::successors(Some(mount), parent).take(mounts.len()).count()
 }
 
 /// Names for numbers that differ from run to run.

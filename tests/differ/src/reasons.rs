@@ -38,7 +38,8 @@ pub fn places(name: &str, case: &Value) -> Result<Vec<String>, String> {
         }
         // Mounts with several modes of access times, of which others take the strongest.
         "several-access-times" => {
-            let modes = ["noatime", "relatime", "strictatime"];
+            let modes =
+                ["noatime", "relatime", "strictatime", "rnoatime", "rrelatime", "rstrictatime"];
             let count =
                 |mount: &Mount<'_>| mount.words().filter(|word| modes.contains(word)).count();
             mounts.iter().filter(|mount| count(mount) > 1).collect()
