@@ -135,6 +135,16 @@ pub struct Known {
     pub pattern: String,
 }
 
+impl Known {
+    /// Returns a number that no other row of a table has.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        let columns = [&self.id, &self.place, &self.needs, &self.pattern];
+        let bytes = columns.into_iter().flat_map(|column| column.bytes().chain([b'\t']));
+        bytes.fold(0, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    }
+}
+
 /// Returns the rows of a table. Each has four columns, separated by tabs: id, place, needs, pattern; lines that begin
 /// with `#` give the reasons.
 ///
@@ -222,7 +232,7 @@ pub fn matches(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// Splits differences into unexplained ones and the ids of the rows that explain the others.
+/// Splits differences into unexplained ones and the rows that explain the others.
 #[must_use]
 pub fn explain<'a>(
     all: Vec<Difference>,
@@ -230,18 +240,18 @@ pub fn explain<'a>(
     peer: &str,
     view: &str,
     case: &Value,
-) -> (Vec<Difference>, Vec<&'a str>) {
+) -> (Vec<Difference>, Vec<&'a Known>) {
     let text = case.to_string();
-    let (mut left, mut ids) = (Vec::new(), Vec::new());
+    let (mut left, mut rows) = (Vec::new(), Vec::new());
     for difference in all {
         match known.iter().find(|row| row.explains(&difference, peer, view, case, &text)) {
-            Some(row) => ids.push(row.id.as_str()),
+            Some(row) => rows.push(row),
             None => left.push(difference),
         }
     }
-    ids.sort_unstable();
-    ids.dedup();
-    (left, ids)
+    rows.sort_unstable_by_key(|row| row.number());
+    rows.dedup_by_key(|row| row.number());
+    (left, rows)
 }
 
 #[cfg(test)]

@@ -57,6 +57,22 @@ pub fn places(name: &str, case: &Value) -> Result<Vec<String>, String> {
             let over = mounts.iter().enumerate().filter(|(index, mount)| covers(*index, mount));
             over.map(|(_, mount)| mount).collect()
         }
+        // Binds of one directory, or of one in another: what is mounted in one may appear in the other.
+        "bound-twice" => {
+            let source =
+                |mount: &Mount<'_>| mount.value["source"].as_str().unwrap_or("").to_owned();
+            let shares = |one: &Mount<'_>, other: &Mount<'_>| {
+                let (one, other) = (source(one), source(other));
+                one == other || other.strip_prefix(&one).is_some_and(|rest| rest.starts_with('/'))
+            };
+            let is_twice = |index: usize, mount: &Mount<'_>| {
+                let others = mounts.iter().enumerate().filter(|(other, _)| *other != index);
+                let mut binds = others.map(|(_, other)| other).filter(|other| other.is_bind());
+                mount.is_bind() && binds.any(|other| shares(other, mount) || shares(mount, other))
+            };
+            let twice = mounts.iter().enumerate().filter(|(index, mount)| is_twice(*index, mount));
+            twice.map(|(_, mount)| mount).collect()
+        }
         "bind" => mounts.iter().filter(|mount| mount.is_bind()).collect(),
         _ => return Err(format!("{name}: no such reason")),
     };

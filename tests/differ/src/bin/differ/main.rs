@@ -78,8 +78,8 @@ struct Kind {
 fn differ(options: &Options, stop: &Stop) -> std::io::Result<bool> {
     let view = View::current();
     let begun = Instant::now();
-    known(&std::fs::read_to_string(&options.known)?).map_err(std::io::Error::other)?;
-    let mut results = Results::open(options, view)?;
+    let rows = known(&std::fs::read_to_string(&options.known)?).map_err(std::io::Error::other)?;
+    let mut results = Results::open(options, view, &rows)?;
     let seeds: Vec<u64> = options
         .seeds
         .clone()

@@ -1,9 +1,11 @@
-//! Results on disk. They add up over runs, as long as the programs and the table of known differences are the same.
+//! Results on disk. They add up over runs, as long as the programs are the same, and the rows of the table of known
+//! differences that they need are in it.
 
 use crate::options::Options;
+use dayfly_differ::compare::Known;
 use dayfly_differ::view::View;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -29,27 +31,24 @@ impl Results {
     ///
     /// # Errors
     /// Those of reading and writing files.
-    pub fn open(options: &Options, view: View) -> io::Result<Self> {
+    pub fn open(options: &Options, view: View, known: &[Known]) -> io::Result<Self> {
         fs::create_dir_all(options.results.join("failures"))?;
         let mut sum = 0u64;
         let own = std::env::current_exe()?;
-        for program in [
-            &options.dayfly,
-            &options.runc,
-            &own,
-            &own.with_file_name("differ-probe"),
-            &options.known,
-        ] {
+        for program in [&options.dayfly, &options.runc, &own, &own.with_file_name("differ-probe")] {
             for byte in fs::read(program)? {
                 sum = (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
             }
         }
         let name = format!("{}{}", view.name(), if options.rootless { "-rootless" } else { "" });
         let path = options.results.join(format!("{name}-{sum:016x}"));
+        let rows: BTreeSet<String> = known.iter().map(|row| row.number().to_string()).collect();
         let mut verdicts = BTreeMap::new();
         for line in fs::read_to_string(&path).unwrap_or_default().lines() {
-            let Some((seed, verdict)) = line.split_once(' ') else { continue };
-            let verdict = if verdict == "passed" { Verdict::Passed } else { Verdict::Failed };
+            let mut words = line.split(' ');
+            let (Some(seed), Some(verdict)) = (words.next(), words.next()) else { continue };
+            let passed = verdict == "passed" && words.all(|row| rows.contains(row));
+            let verdict = if passed { Verdict::Passed } else { Verdict::Failed };
             seed.parse().ok().and_then(|seed: u64| verdicts.insert(seed, verdict));
         }
         let file = File::options().create(true).append(true).open(path)?;
@@ -68,11 +67,14 @@ impl Results {
     pub fn add(&mut self, seed: u64, answer: &Value) -> io::Result<()> {
         let verdict = if answer["passed"] == true { Verdict::Passed } else { Verdict::Failed };
         self.verdicts.insert(seed, verdict);
-        writeln!(
-            self.file,
-            "{seed} {}",
-            if verdict == Verdict::Passed { "passed" } else { "failed" }
-        )?;
+        let mut line = match verdict {
+            Verdict::Passed => format!("{seed} passed"),
+            Verdict::Failed => format!("{seed} failed"),
+        };
+        for row in answer["rows"].as_array().into_iter().flatten() {
+            line += &format!(" {row}");
+        }
+        writeln!(self.file, "{line}")?;
         if verdict == Verdict::Failed {
             let path = self.dir.join(format!("failures/{}-{seed}.json", self.name));
             fs::write(path, serde_json::to_string_pretty(answer)?)?;

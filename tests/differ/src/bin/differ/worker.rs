@@ -11,6 +11,7 @@ use dayfly_differ::shrink::shrink;
 use dayfly_differ::view::View;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
@@ -113,17 +114,17 @@ impl Worker {
         &mut self,
         case: &Value,
         seed: u64,
-    ) -> io::Result<(Vec<Difference>, Vec<String>, Outcome, Outcome)> {
+    ) -> io::Result<(Vec<Difference>, Vec<Known>, Outcome, Outcome)> {
         let (dayfly, runc) = (self.dayfly.clone(), self.runc.clone());
         let own = self.run(case, seed, &dayfly)?;
         let peer = self.run(case, seed, &runc)?;
         let all = differences(&peer, &own);
-        let (left, ids) = explain(all, &self.known, "runc", self.bed.view.name(), case);
-        Ok((left, ids.into_iter().map(str::to_owned).collect(), own, peer))
+        let (left, rows) = explain(all, &self.known, "runc", self.bed.view.name(), case);
+        Ok((left, rows.into_iter().cloned().collect(), own, peer))
     }
 
     fn judge(&mut self, seed: u64, case: Value, show: bool) -> io::Result<Value> {
-        let (mut left, ids, mut own, mut peer) = self.compare(&case, seed)?;
+        let (mut left, rows, mut own, mut peer) = self.compare(&case, seed)?;
         let mut unsteady: Vec<String> = Vec::new();
         if !left.is_empty() {
             // What no second run shows is a race in one of the runtimes, or in the oracle.
@@ -154,8 +155,10 @@ impl Worker {
                 json!({ "text": format!("{one}{third}"), "kind": one.kind() })
             })
             .collect();
+        let ids: BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
+        let numbers: Vec<u64> = rows.iter().map(Known::number).collect();
         let mut answer = json!({
-            "seed": seed, "passed": left.is_empty(), "known": ids, "unsteady": unsteady, "differences": told,
+            "seed": seed, "passed": left.is_empty(), "known": ids, "rows": numbers, "unsteady": unsteady, "differences": told,
             "started": own.has_started() && peer.has_started(),
         });
         if !left.is_empty() || show {
