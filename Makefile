@@ -16,7 +16,7 @@ ZSH_COMPLETIONS ?= zsh/site-functions
 -include .commit.mk
 ifeq ($(origin DAYFLY_COMMIT),undefined)
 build-runtime build-shim: export DAYFLY_COMMIT = $(shell [ ! -e .git ] || { commit=$$(git rev-parse -q --verify HEAD) && \
-    { changed=$$(git status --porcelain --untracked-files=normal -- runtime lib tools Cargo.toml Cargo.lock) && [ -z "$$changed" ] || \
+    { changed=$$(git status --porcelain --untracked-files=normal -- runtime lib tools lab Cargo.toml Cargo.lock) && [ -z "$$changed" ] || \
       commit=$$commit-dirty; } && echo $$commit; } 2>/dev/null)
 endif
 # Additional features of test builds (tests/README.md): fault injection, defences that can be disabled.
@@ -60,8 +60,8 @@ test:
 	scripts/test
 
 # One folder: lint, unit tests, and its cases of the suite. test-runtime takes up to 6 minutes. test-beds is what the
-# folders share: the suite in three views, engines, guests, fuzz targets. `make test` is the sum of these four.
-test-runtime test-lib test-tools test-beds:
+# folders share: the suite in three views, engines, guests, fuzz targets. `make test` is the sum of these five.
+test-runtime test-lib test-tools test-lab test-beds:
 	scripts/test $(@:test-%=%)
 
 # Everything, and longer tests: containerd 2 from source, more in guests, soaks. Takes up to four hours.
@@ -86,7 +86,7 @@ report:
 
 # rustfmt gets every file by name, because cargo fmt does not find the modules of the suite, which a macro declares.
 lint: lint-program lint-init lint-files
-	find lib runtime tools tests fuzz -name '*.rs' -not -path '*/target/*' -exec rustfmt --edition 2024 --check {} +
+	find lib runtime tools lab tests fuzz -name '*.rs' -not -path '*/target/*' -exec rustfmt --edition 2024 --check {} +
 	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim
 
@@ -96,10 +96,10 @@ lint-program:
 	$(CARGO) clippy -p dayfly-cli --all-targets -- -D warnings $(TEST_CFG)
 	$(CARGO) clippy -p dayfly-cli --all-targets -- -D warnings
 	scripts/aarch64 build dev || [ $$? = 77 ]
-	! $(CARGO) tree -p dayfly-cli -e normal --prefix none | grep -F /tools/
+	! $(CARGO) tree -p dayfly-cli -e normal --prefix none | grep -F -e '($(CURDIR)/tools/' -e '($(CURDIR)/lab/'
 	$(RUSTDOC) -p dayfly-cli
 	$(CARGO) clippy -p dayfly-shim --all-targets -- -D warnings
-	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F /tools/
+	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F -e '($(CURDIR)/tools/' -e '($(CURDIR)/lab/'
 	$(RUSTDOC) -p dayfly-shim
 
 # Checks the shell scripts, sizes of files, the crates' order, licences and versions, and the workflow of public CI.
@@ -112,7 +112,7 @@ lint-init:
 
 # One folder.
 lint-runtime: lint-program lint-init
-lint-runtime lint-lib lint-tools:
+lint-runtime lint-lib lint-tools lint-lab:
 	find $(@:lint-%=%) -name '*.rs' -exec rustfmt --edition 2024 --check {} +
 	$(UNWIND) $(CARGO) clippy $$(scripts/packages $(@:lint-%=%)) --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) $$(scripts/packages $(@:lint-%=%))
@@ -162,5 +162,5 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-beds test-all validate demo report \
-    lint lint-program lint-init lint-files lint-runtime lint-lib lint-tools man completions docs install install-files uninstall dist clean
+.PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-lab test-beds test-all validate demo report \
+    lint lint-program lint-init lint-files lint-runtime lint-lib lint-tools lint-lab man completions docs install install-files uninstall dist clean

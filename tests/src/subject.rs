@@ -8,8 +8,10 @@ use std::cmp::Ordering;
 pub enum Folder {
     /// The programs below `runtime/`.
     Runtime,
-    /// The programs below `tools/`.
+    /// The programs below `tools/`, and the command lines of all programs that `dayfly` executes.
     Tools,
+    /// The programs below `lab/`.
+    Lab,
 }
 
 impl Folder {
@@ -19,6 +21,7 @@ impl Folder {
         match self {
             Self::Runtime => "runtime",
             Self::Tools => "tools",
+            Self::Lab => "lab",
         }
     }
 }

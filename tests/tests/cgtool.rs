@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub const V1: &[View] = &[View::V1, View::Hybrid];
 const HYBRID: &[View] = &[View::Hybrid];
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(made_and_removed).needs(tool),

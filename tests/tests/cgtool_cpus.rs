@@ -6,7 +6,7 @@ use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use std::fs;
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(pinned).on(V1).needs(tool),

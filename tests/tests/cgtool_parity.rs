@@ -13,7 +13,7 @@ use std::path::Path;
 
 const V1: &[View] = &[View::V1, View::Hybrid];
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(cgcreate).on(V1).needs(libcgroup),
@@ -100,7 +100,7 @@ fn cgcreate(bed: &Bed) {
 }
 
 /// Compares the commands that create the groups in the article on consolidation
-/// (`tools/cgtool/tests/fixtures/seed-002`), and one command that creates several groups.
+/// (`lab/cgtool/tests/fixtures/seed-002`), and one command that creates several groups.
 fn cgcreate_of_the_article(bed: &Bed) {
     let own = Own::new(bed);
     let create = |group: &str, owner: &[&str], controllers: &[&str]| {

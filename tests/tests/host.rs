@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(check_shows_everything).needs(tool).unlike_runc().alone(),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The cases run in one view only, since the calls do not depend on the cgroup layout.
 const V2: &[View] = &[View::V2];
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(what_was_learned_is_enough).on(V2).when(uses_every_fast_path).needs(tool).unlike_runc(),

@@ -8,7 +8,7 @@ use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(ways_are_compared).needs(lacking).unlike_runc(),

@@ -7,7 +7,7 @@ use dayfly_tests::runner::Case;
 use serde_json::{Value, json};
 use std::fs;
 
-dayfly_tests::subject!(Tools, CASES);
+dayfly_tests::subject!(Lab, CASES);
 
 const CASES: &[Case] = &[
     case!(score_for_schedulers).needs(tool).unlike_runc().alone(),
