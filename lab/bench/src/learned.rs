@@ -12,6 +12,7 @@ use crate::session::Outcome;
 use crate::staircase;
 use crate::stand::{Entrant, Stand};
 use profile::calls::Made;
+use profile::follow::Stop;
 use profile::learner::Learner;
 use profile::narrow::narrow;
 use profile::saved::Cost;
@@ -132,7 +133,7 @@ fn lessons(
     config: Value,
     old: &Value,
 ) -> Result<(Vec<Lesson>, Value), report::Error> {
-    let stop = follow::Stop::default();
+    let stop = Stop::default();
     let learner = Learner::new(Path::new(&entrant.runtime.path), config, stand.deadline, &stop)?;
     let mut made: BTreeSet<Made> = BTreeSet::new();
     for _ in 0..options.learn {

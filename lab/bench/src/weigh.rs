@@ -5,7 +5,7 @@
 
 use crate::process::{Failure, Sample};
 use crate::weight::{Way, Weight};
-use follow::{End, Event, Mode, call_name, count, follow};
+use profile::follow::{self, End, Event, Mode, call_name, count, follow};
 use std::fs::{self, File};
 use std::process::Command;
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! containers. A listener needs a filter that differs from the one under test, and that filter cannot trap write(2), by
 //! which init reports the listener.
 
-use follow::{Event, Listener, call_name};
+use crate::follow::{Event, Listener, call_name};
 use rustix::process::Pid;
 use seccomp::{Arch, multiplexed_on_x86, names};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -142,7 +142,7 @@ impl std::fmt::Display for Made {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use follow::End;
+    use crate::follow::End;
     use rustix::io::Errno;
 
     fn pid(number: i32) -> Pid {

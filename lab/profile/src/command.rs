@@ -1,11 +1,11 @@
 //! `dayfly profile learn`.
 
 use crate::calls::Made;
+use crate::follow::Stop;
 use crate::learner::{self, Learner};
 use crate::narrow::{allowed, compile, narrow, permissive};
 use crate::options::Learn;
 use crate::saved::{self, Cost};
-use follow::Stop;
 use report::interrupt::{self, Second};
 use report::{Error, program, say};
 use serde_json::Value;

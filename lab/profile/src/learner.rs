@@ -1,7 +1,7 @@
 //! Runs a bundle with different profiles, and cleans up.
 
 use crate::calls::{Calls, Made};
-use follow::{Command, End, Event, Listener, Mode, Stop, follow_until};
+use crate::follow::{Command, End, Event, Listener, Mode, Stop, follow_until};
 use report::{Error, interrupt};
 use rustix::process::{Pid, getpid};
 use serde_json::{Value, json};

@@ -3,6 +3,7 @@
 //! | part | what |
 //! |---|---|
 //! | [`calls`] | records by ptrace(2) the system calls made under a filter |
+//! | [`mod@follow`] | follows a command and all its descendants by ptrace(2) |
 //! | [`narrow`](mod@narrow) | narrows a profile to these calls: the result allows nothing that the original denies |
 //! | [`learner`] | runs a bundle with a profile, and cleans up |
 //! | [`saved`] | the savings of the new profile |
@@ -11,6 +12,7 @@
 
 pub mod calls;
 pub mod command;
+pub mod follow;
 pub mod learner;
 pub mod narrow;
 pub mod options;

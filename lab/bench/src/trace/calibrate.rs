@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::process::{self, Failure};
 use crate::weigh;
-use follow::{Event, Mode, call_name, follow};
+use profile::follow::{Event, Mode, call_name, follow};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::Serialize;
 use std::env;

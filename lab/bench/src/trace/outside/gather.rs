@@ -1,11 +1,11 @@
-//! Builds rows from the events of [`follow`](follow::follow()).
+//! Builds rows from the events of [`follow`](profile::follow::follow()).
 
 use super::classify::{Class, Layout, classify};
 use super::ending::Ending;
 use super::fold::{self, Thread, fold};
 use super::look::{self, Look};
 use super::{Held, Observed, wakers};
-use follow::{End, Event, call_name, memory};
+use profile::follow::{End, Event, call_name, memory};
 use rustix::process::Pid;
 use std::collections::HashMap;
 use std::time::Duration;

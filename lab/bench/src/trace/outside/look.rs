@@ -2,7 +2,7 @@
 //! is stopped at the entry to the call (ptrace(2)).
 
 use super::classify::NETLINK;
-use follow::memory;
+use profile::follow::memory;
 use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fs;

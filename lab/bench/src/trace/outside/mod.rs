@@ -11,8 +11,8 @@ pub use classify::Layout;
 
 use crate::process::{Failure, Sample};
 use crate::weigh;
-use follow::{Mode, follow};
 use gather::Gather;
+use profile::follow::{Mode, follow};
 use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};

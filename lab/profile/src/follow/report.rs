@@ -1,6 +1,6 @@
 //! The totals of a command and its descendants.
 
-use crate::End;
+use crate::follow::End;
 use report::Table;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! The command to follow.
 
-use crate::Error;
+use crate::follow::Error;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;

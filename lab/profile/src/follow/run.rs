@@ -1,8 +1,8 @@
 //! The loop: waits for the next stop, reports its event, resumes the tracee.
 
-use crate::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
-use crate::watch::{Stop, Watch};
-use crate::{Command, End, Error, Event, Listener};
+use crate::follow::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
+use crate::follow::watch::{Stop, Watch};
+use crate::follow::{Command, End, Error, Event, Listener};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};

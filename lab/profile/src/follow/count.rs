@@ -1,7 +1,7 @@
-//! Sums up the events of [`follow`](crate::follow()).
+//! Sums up the events of [`follow`](crate::follow::follow()).
 
-use crate::report::{Image, Process, Report};
-use crate::{Command, End, Error, Event, Mode, call_name, follow};
+use crate::follow::report::{Image, Process, Report};
+use crate::follow::{Command, End, Error, Event, Mode, call_name, follow};
 use rustix::process::Pid;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Runs `command` and counts the system calls or instructions of it and its descendants.
 ///
 /// # Errors
-/// As [`follow`](crate::follow()).
+/// As [`follow`](crate::follow::follow()).
 pub fn count(command: &Command, mode: Mode, deadline: Duration) -> Result<Report, Error> {
     let mut counter = Counter::default();
     let end =
@@ -87,7 +87,7 @@ impl Counter {
         process.images.push(Image { command, ..Image::default() });
     }
 
-    fn count_call(&mut self, pid: Pid, number: u64, add: impl FnOnce(&mut crate::Tally)) {
+    fn count_call(&mut self, pid: Pid, number: u64, add: impl FnOnce(&mut crate::follow::Tally)) {
         if let Some(image) = self.image(pid) {
             add(image.calls.entry(call_name(number)).or_default());
         }

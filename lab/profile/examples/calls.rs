@@ -2,7 +2,7 @@
 //!
 //! `calls [--instructions] PROGRAM [ARG…]`
 
-use dayfly_follow::{Command, Event, Mode, call_name, count, follow, memory};
+use dayfly_profile::follow::{Command, Event, Mode, call_name, count, follow, memory};
 use rustix::process::Pid;
 use std::process::ExitCode;
 use std::time::Duration;

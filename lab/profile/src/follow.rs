@@ -22,9 +22,9 @@ mod command;
 mod count;
 mod error;
 mod event;
-mod follow;
 pub mod memory;
 mod report;
+mod run;
 mod tracee;
 mod watch;
 
@@ -33,5 +33,5 @@ pub use command::Command;
 pub use count::count;
 pub use error::Error;
 pub use event::{End, Event, Listener, call_name};
-pub use follow::{Mode, follow, follow_until};
+pub use run::{Mode, follow, follow_until};
 pub use watch::Stop;
