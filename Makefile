@@ -102,7 +102,7 @@ lint-program:
 	! $(CARGO) tree -p dayfly-shim -e normal --prefix none | grep -F -e '($(CURDIR)/tools/' -e '($(CURDIR)/lab/'
 	$(RUSTDOC) -p dayfly-shim
 
-# Checks the shell scripts, sizes of files, the crates' order, licences and versions, and the workflow of public CI.
+# Checks the shell scripts, sizes of files, order and parts of the crates, licences and versions, the workflow of CI.
 lint-files:
 	scripts/lint-files
 
