@@ -1,6 +1,6 @@
 //! Messages from the bus, bus addresses, and annotations with unit properties.
 
-use dbus::{Address, Message, Value};
+use systemd::dbus::{Address, Message, Value};
 
 /// Parses every input as a message, and an input that is text also as an address and as an annotation's value.
 pub fn target(data: &[u8]) {

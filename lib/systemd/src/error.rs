@@ -3,6 +3,8 @@
 use alloc::string::String;
 use core::fmt;
 
+use crate::dbus;
+
 /// The reason why a request to systemd failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {

@@ -7,10 +7,10 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use dbus::address_of;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::dbus::address_of;
 
 /// An instance of systemd. Container records contain a value of this type, so the order of the variants must not
 /// change.

@@ -6,11 +6,12 @@
 //! limits; the caller passes limits as [`Property`]s.
 //!
 //! Names and defaults are those of runc's systemd driver, because engines expect them.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "fake")), no_std)]
 
 extern crate alloc;
 
 mod annotation;
+pub mod dbus;
 mod error;
 mod instance;
 mod manager;

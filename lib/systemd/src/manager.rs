@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
-use dbus::{Address, Bus, Call, Message, Value};
 
+use crate::dbus::{self, Address, Bus, Call, Message, Value};
 use crate::{Error, Instance, Property, Unit};
 
 /// The timeout of one call or one job.

@@ -259,7 +259,7 @@ mod tests {
         let call = systemd::Error::Call {
             call: "StartTransientUnit",
             unit: "a.scope".into(),
-            cause: dbus::Error::System(failed.clone()),
+            cause: systemd::dbus::Error::System(failed.clone()),
         };
         let error = Error::from(launch::Error::from(cgroup::Error::from(call)));
         let mut chain = Vec::new();

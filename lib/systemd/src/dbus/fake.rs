@@ -7,8 +7,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::wire::Writer;
-use crate::{Message, Value};
+use crate::dbus::wire::Writer;
+use crate::dbus::{Message, Value};
 
 /// A call that the fake peer has received.
 #[derive(Debug)]

@@ -3,9 +3,6 @@
 //! A client has one connection over an `AF_UNIX` socket, one thread, and one call at a time. It passes no descriptors
 //! and exports no objects. Every wait has a timeout and every length has a limit. Input from the peer is not trusted:
 //! it is either parsed into a [`Message`] or rejected.
-#![cfg_attr(not(any(test, feature = "fake")), no_std)]
-
-extern crate alloc;
 
 mod address;
 mod bus;
