@@ -11,12 +11,12 @@ use crate::results;
 use crate::runtime::Runtime;
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use chart::Picture;
+use measure::bootstrap::{self, Estimate, Pairing};
+use measure::chart::Picture;
+use measure::statistics::Summary;
 use plan::FastPaths;
 use report::Table;
-use report::bootstrap::{self, Estimate, Pairing};
 use report::count::counted;
-use report::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
 

@@ -32,11 +32,11 @@ use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use agent::Agent;
 use instance::Bill;
+use measure::bootstrap::{self, Estimate, Pairing};
+use measure::progress::Progress;
 use meter::By;
 use replay::Replayed;
-use report::bootstrap::{self, Estimate, Pairing};
 use report::interrupt;
-use report::progress::Progress;
 use serde::Serialize;
 
 /// The results of one runtime with one policy, over all rounds.
@@ -283,7 +283,7 @@ impl Row {
         }
         let mut cold: Vec<f64> = self.of_cold().collect();
         if !cold.is_empty() && matches!(self.policy, Policy::KeepAlive | Policy::Histogram) {
-            let median = report::statistics::median(&mut cold);
+            let median = measure::statistics::median(&mut cold);
             self.least = least(workload, median / 1e3);
         }
     }

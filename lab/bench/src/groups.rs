@@ -18,7 +18,7 @@ use crate::stand::Stand;
 use crate::view::View;
 use crate::{Error, cgroup, circumstances};
 use ground::Ground;
-use report::progress::Progress;
+use measure::progress::Progress;
 use serde::Serialize;
 use uses::Site;
 

@@ -4,7 +4,7 @@
 //! cgroups and exec: both stall while a runtime holds these locks.
 
 use crate::process;
-use report::statistics::Summary;
+use measure::statistics::Summary;
 use serde::Serialize;
 use std::fs;
 use std::process::{Command, Stdio};

@@ -9,7 +9,7 @@ use crate::results::{self, Out};
 use crate::runtime::Runtime;
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, stand, view};
-use chart::Picture;
+use measure::chart::{self, Picture};
 use report::interrupt;
 use serde_json::Value;
 use std::fs;

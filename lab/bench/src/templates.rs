@@ -33,9 +33,9 @@ use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use burst::Burst;
 use fork::Fork;
+use measure::bootstrap::{self, Estimate, Pairing};
+use measure::statistics::{Summary, median};
 use provider::Provider;
-use report::bootstrap::{self, Estimate, Pairing};
-use report::statistics::{Summary, median};
 use serde::Serialize;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! `dayfly host chart`: draws figures from CSV.
 
 use crate::options::{Chart as Options, ChartKind};
-use chart::{Axis, Bars, Chart, Form, Series};
+use measure::chart::{self, Axis, Bars, Chart, Form, Series};
 use report::{Error, say};
 use std::io::Read;
 

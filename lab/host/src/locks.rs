@@ -15,10 +15,10 @@ pub use advice::{Advice, ENOUGH, advise};
 pub use placement::{PLACEMENTS, Placement, placements};
 
 use crate::options::{Locks, Work};
-use chart::{Axis, Chart, Form, Series};
+use measure::chart::{self, Axis, Chart, Form, Series};
+use measure::progress::Progress;
+use measure::statistics::median;
 use report::interrupt::{self, Second};
-use report::progress::Progress;
-use report::statistics::median;
 use report::{Error, Format, Table, say, sayln};
 use serde::Serialize;
 use std::fmt::Write;

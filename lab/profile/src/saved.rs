@@ -1,7 +1,7 @@
 //! The costs of a profile, and a comparison with those of another profile.
 
 use crate::narrow::{allowed, compile};
-use report::statistics::Summary;
+use measure::statistics::Summary;
 use report::{Error, Table};
 use serde_json::Value;
 use std::hint::black_box;

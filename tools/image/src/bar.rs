@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(100);
 
-/// When to show the bar. Other tools show the number of finished rounds (`report::progress::Progress`). An import also
+/// When to show the bar. Programs of the lab show the number of finished rounds. An import also
 /// shows the rate and the remaining time, so only this program uses indicatif.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Bar {

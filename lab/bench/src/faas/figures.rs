@@ -4,10 +4,10 @@ use super::schedule::Workload;
 use super::{Part, Row};
 use crate::options::{Arrivals, Faas, Policy};
 use crate::results::{self, judged};
-use chart::{Axis, Chart, Form, Picture, Series};
+use measure::chart::{Axis, Chart, Form, Picture, Series};
+use measure::statistics::Summary;
 use report::Table;
 use report::csv::quoted;
-use report::statistics::Summary;
 use std::fmt::Write;
 
 /// Formats the functions, then a table per policy.
@@ -279,8 +279,8 @@ mod tests {
         // If memory is unknown for one row, the containers' time is used for all rows.
         let rows = [row("a", Policy::Cold, None), row("b", Policy::Warm, Some(6.0))];
         assert!(points(&trade_off(&rows)).iter().all(|(_, points)| points[0].0 == 3.0));
-        assert!(chart::draw(&pictures(&rows, &[])).expect("drawn").contains("a, cold"));
-        assert!(chart::draw(&pictures(&[], &[])).is_ok());
+        assert!(measure::chart::draw(&pictures(&rows, &[])).expect("drawn").contains("a, cold"));
+        assert!(measure::chart::draw(&pictures(&[], &[])).is_ok());
     }
 
     #[test]

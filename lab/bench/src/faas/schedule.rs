@@ -3,7 +3,7 @@
 use super::azure::{self, Counted};
 use crate::Error;
 use crate::options::{Arrivals, Faas, Regular};
-use report::random::Random;
+use measure::random::Random;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::File;

@@ -4,7 +4,7 @@ use super::ground::Ground;
 use super::work;
 use crate::Error;
 use crate::options::Groups;
-use report::statistics::median;
+use measure::statistics::median;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::{Row, Shown};
 use crate::options::{Groups, Use};
 use crate::results;
-use chart::{Axis, Chart, Form, Picture, Series};
+use measure::chart::{Axis, Chart, Form, Picture, Series};
 use report::Table;
 use report::csv::quoted;
 use std::fmt::Write;

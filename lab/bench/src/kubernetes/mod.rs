@@ -22,8 +22,8 @@ use crate::results::figures::{self, Sample};
 use crate::results::{self, Out};
 use crate::session::{self, Outcome};
 use cluster::Cluster;
+use measure::progress::Progress;
 use report::interrupt;
-use report::progress::Progress;
 use std::path::Path;
 
 /// Executes the command.

@@ -3,10 +3,10 @@
 use super::Row;
 use crate::probe::Health;
 use crate::results::judged;
+use measure::bootstrap::{self, Pairing};
+use measure::statistics::Summary;
 use report::Table;
-use report::bootstrap::{self, Pairing};
 use report::count::counted;
-use report::statistics::Summary;
 use std::fmt::Write;
 
 /// Returns the distinct values of `of`, in the order of the rows.

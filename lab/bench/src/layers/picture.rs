@@ -2,8 +2,8 @@
 
 use super::Row;
 use super::figures::distinct;
-use chart::{Axis, Chart, Form, Picture, Series};
-use report::statistics::Summary;
+use measure::chart::{Axis, Chart, Form, Picture, Series};
+use measure::statistics::Summary;
 
 /// For each number of starts at a time, draws a chart of the latencies and a chart of the probe's measurements.
 pub(super) fn draw(rows: &[Row]) -> Vec<Picture> {

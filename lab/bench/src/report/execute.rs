@@ -3,8 +3,8 @@
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Command as Experiment;
 use crate::{Error, circumstances};
+use measure::progress::Progress;
 use report::interrupt;
-use report::progress::Progress;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::{self, File};

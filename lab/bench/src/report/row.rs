@@ -2,7 +2,7 @@
 
 use super::paper::{Line, Published};
 use super::take::Cell;
-use chart::{digits, whole_or_digits};
+use measure::chart::{digits, whole_or_digits};
 use serde::Serialize;
 
 /// The maximum number of figures side by side.

@@ -1,7 +1,7 @@
 //! Extracts figures from an experiment's JSON output.
 
-use report::bootstrap;
-use report::statistics::Summary;
+use measure::bootstrap;
+use measure::statistics::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! criu's own statistics of a restore.
 
+use measure::statistics::median;
 use proto::messages::criu_stats::{RestoreStatistics, Statistics};
-use report::statistics::median;
 use serde::Serialize;
 use std::fs;
 use std::path::Path;

@@ -2,8 +2,8 @@
 
 use crate::process::Sample;
 use crate::race::Series;
-use report::bootstrap::{self, Estimate, Pairing};
-use report::statistics::{Summary, median};
+use measure::bootstrap::{self, Estimate, Pairing};
+use measure::statistics::{Summary, median};
 use serde::Serialize;
 
 /// The results of one step by one entrant at one pause.

@@ -1,11 +1,11 @@
 //! Figures with names and units, of several entrants: tables, CSV, pictures.
 
 use super::{bars, judged};
-use chart::Picture;
+use measure::bootstrap::{self, Estimate, Pairing};
+use measure::chart::Picture;
+use measure::statistics::Summary;
 use report::Table;
-use report::bootstrap::{self, Estimate, Pairing};
 use report::csv::quoted;
-use report::statistics::Summary;
 use serde::Serialize;
 use std::fmt::Write;
 

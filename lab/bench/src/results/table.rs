@@ -3,8 +3,8 @@
 use super::Row;
 use crate::accounting;
 use crate::start::Weighed;
+use measure::bootstrap::Estimate;
 use report::Table;
-use report::bootstrap::Estimate;
 use report::count::counted;
 use std::fmt::Write;
 

@@ -1,7 +1,7 @@
 //! Reads the JSON of `kubernetes`, `shim` and `burst`.
 
 use crate::Error;
-use report::statistics::median;
+use measure::statistics::median;
 use serde::Serialize;
 use serde_json::Value;
 use std::fs;

@@ -9,8 +9,8 @@
 
 use super::station::{At, Bucket, Limit, Processor, Queue};
 use crate::Error;
+use measure::random::Random;
 use report::interrupt;
-use report::random::Random;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

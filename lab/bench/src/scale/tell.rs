@@ -3,7 +3,7 @@
 use super::capacity::Bound;
 use super::{Burst, Results};
 use crate::options::Scale;
-use chart::{Axis, Chart, Form, Picture, Series};
+use measure::chart::{Axis, Chart, Form, Picture, Series};
 use report::Table;
 use report::count::counted;
 use report::csv::quoted;

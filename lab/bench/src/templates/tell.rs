@@ -4,12 +4,12 @@ use super::fork::{Fork, NAMES};
 use super::{AnswerRow, BurstRow, MEASUREMENTS, MemoryRow, Results};
 use crate::options::Templates;
 use crate::results::{self, judged};
-use chart::Picture;
+use measure::bootstrap::Estimate;
+use measure::chart::Picture;
+use measure::statistics::Summary;
 use report::Table;
-use report::bootstrap::Estimate;
 use report::count::counted;
 use report::csv::quoted;
-use report::statistics::Summary;
 use std::fmt::Write;
 
 /// The maximum accepted ratio of the time of a forked program to that of an executed one.
@@ -233,7 +233,7 @@ mod tests {
     use crate::options::{Command, Options};
     use crate::stand::Entrant;
     use clap::Parser;
-    use report::bootstrap::Pairing;
+    use measure::bootstrap::Pairing;
 
     fn options() -> Templates {
         let parsed = Options::try_parse_from(["bench", "templates"]).expect("no arguments needed");
@@ -282,7 +282,7 @@ mod tests {
         let csv = csv(&results);
         assert_eq!(csv.lines().nth(1), Some("answer,us,cold,0,200000.0000"));
         assert_eq!(csv.lines().last(), Some("running,KiB,template,0,5120.0000"));
-        let drawn = chart::draw(&pictures(&results)).expect("drawn");
+        let drawn = measure::chart::draw(&pictures(&results)).expect("drawn");
         assert!(drawn.contains("template") && drawn.contains("Memory"));
     }
 }

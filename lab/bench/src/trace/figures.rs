@@ -3,8 +3,8 @@
 use super::calibrate::Cost;
 use super::outside::Observed;
 use super::sums::{Share, Step, Sum, Sums};
-use report::bootstrap::{self, Estimate, Pairing};
-use report::statistics::Summary;
+use measure::bootstrap::{self, Estimate, Pairing};
+use measure::statistics::Summary;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use trace::Phase;

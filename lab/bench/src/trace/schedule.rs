@@ -7,8 +7,8 @@ use crate::options::Trace;
 use crate::race::{Go, Operation, go, sleeper};
 use crate::stand::{Entrant, Stand};
 use crate::weight::Way;
+use measure::progress::Progress;
 use report::interrupt;
-use report::progress::Progress;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 

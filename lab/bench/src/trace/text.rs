@@ -2,10 +2,10 @@
 
 use super::calibrate::Cost;
 use super::figures::{Category, Figures};
+use measure::bootstrap::Estimate;
+use measure::statistics::Summary;
 use report::Table;
-use report::bootstrap::Estimate;
 use report::count::counted;
-use report::statistics::Summary;
 use std::fmt::Write;
 
 /// The maximum length of an object printed whole.

@@ -5,8 +5,8 @@ use super::verdict::Level::{Error, Good, Note, Warning};
 use super::verdict::{Level, Section, Verdict};
 use crate::engines::Containerd;
 use crate::facts::{Facts, Mount, mounts};
+use measure::statistics::median;
 use report::count::counted;
-use report::statistics::median;
 use std::fs;
 use std::time::Instant;
 

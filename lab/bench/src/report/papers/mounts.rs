@@ -121,7 +121,7 @@ fn programs(row: &Value) -> Option<f64> {
 fn p99(row: &Value, pointer: &str) -> Option<f64> {
     let times = row.pointer(pointer)?.as_array()?;
     let times: Vec<f64> = times.iter().filter_map(Value::as_f64).collect();
-    report::statistics::Summary::of(&times).map(|all| all.p99)
+    measure::statistics::Summary::of(&times).map(|all| all.p99)
 }
 
 const BURST: Part = Part {

@@ -1,9 +1,9 @@
 //! Times several operations that take turns.
 
+use measure::progress::Progress;
+use measure::statistics::median;
 use report::Error;
 use report::interrupt;
-use report::progress::Progress;
-use report::statistics::median;
 use rustix::io::Errno;
 use std::thread::sleep;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Axes with ticks at round numbers.
 
-use crate::Scale;
+use crate::chart::Scale;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 

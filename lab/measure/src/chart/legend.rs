@@ -1,6 +1,6 @@
 //! The legend, which is drawn to the right of the picture.
 
-use crate::{Error, failed};
+use crate::chart::{Error, failed};
 use plotters::coord::Shift;
 use plotters::prelude::{
     Circle, Color, DrawingArea, DrawingBackend, IntoFont, PathElement, RGBColor, Rectangle, Text,

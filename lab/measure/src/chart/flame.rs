@@ -1,8 +1,8 @@
 //! Flame graphs of sampled stacks, in which the width of a function is the number of samples of the function and its
 //! callees.
 
-use crate::legend::{self, Entry, Sign};
-use crate::{COLOURS, Error, failed};
+use crate::chart::legend::{self, Entry, Sign};
+use crate::chart::{COLOURS, Error, failed};
 use plotters::coord::Shift;
 use plotters::prelude::{
     Color, DrawingArea, DrawingBackend, IntoFont, RGBColor, Rectangle, Text, TextStyle, WHITE,
@@ -162,7 +162,7 @@ fn is_dark(RGBColor(red, green, blue): RGBColor) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Picture, draw};
+    use crate::chart::{Picture, draw};
 
     fn stack(functions: &[&str], samples: u64) -> (Vec<String>, u64) {
         (functions.iter().map(|name| (*name).to_owned()).collect(), samples)

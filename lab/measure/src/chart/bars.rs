@@ -1,8 +1,8 @@
 //! Charts of grouped bars.
 
-use crate::legend::{self, Entry, Sign, wrapped};
-use crate::ruler::{Ruler, span, tick, whole_or_digits};
-use crate::{COLOURS, Error, LIGHT, MARK, Scale, below_each_other, failed};
+use crate::chart::legend::{self, Entry, Sign, wrapped};
+use crate::chart::ruler::{Ruler, span, tick, whole_or_digits};
+use crate::chart::{COLOURS, Error, LIGHT, MARK, Scale, below_each_other, failed};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::{

@@ -1,6 +1,6 @@
 //! A picture of nested boxes, with a matrix of numbers below them.
 
-use crate::{COLOURS, Error, LIGHT, failed};
+use crate::chart::{COLOURS, Error, LIGHT, failed};
 use plotters::coord::Shift;
 use plotters::prelude::{
     BLACK, Color, DrawingArea, DrawingBackend, IntoDrawingArea, IntoFont, RGBColor, Rectangle,

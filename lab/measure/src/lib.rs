@@ -1,0 +1,14 @@
+//! What programs that measure have in common.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`statistics`], [`bootstrap`] | summaries of samples, confidence intervals |
+//! | [`random`] | reproducible random numbers |
+//! | [`progress`] | the progress of a long run |
+//! | [`chart`] | pictures of curves, bars, stacks and nested boxes |
+
+pub mod bootstrap;
+pub mod chart;
+pub mod progress;
+pub mod random;
+pub mod statistics;
