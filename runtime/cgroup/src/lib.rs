@@ -1,8 +1,8 @@
 //! cgroups on hosts with cgroup v2, v1 or both (hybrid), through cgroupfs.
 //!
 //! [`Hierarchies`] describes the host's hierarchies, [`Location`] contains the directories of a container's cgroup in
-//! these hierarchies, and [`Cgroup`] creates, opens, changes and removes that cgroup. This crate does not depend on the
-//! crate `container`.
+//! these hierarchies, and [`Cgroup`] creates, opens, changes and removes that cgroup. [`resctrl`] has the groups of Intel
+//! RDT. This crate does not depend on the crate `container`.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -25,6 +25,7 @@ mod parse;
 pub mod pool;
 mod processes;
 mod remove;
+pub mod resctrl;
 mod scope;
 pub mod stats;
 mod tree;

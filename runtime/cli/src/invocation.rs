@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::cell::RefCell;
 
+use cgroup::resctrl;
 use container::{Container, Store, Trace};
 use plan::FastPaths;
 

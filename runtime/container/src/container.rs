@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use cgroup::Cgroup;
+use cgroup::{Cgroup, resctrl};
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
+use cgroup::resctrl;
 use rustix::fd::OwnedFd;
 
 use crate::Status;

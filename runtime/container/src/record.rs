@@ -47,7 +47,7 @@ pub(crate) struct Record {
     pub owner: u32,
     pub annotations: Vec<(String, String)>,
     pub cgroup: Option<cgroup::Location>,
-    pub resctrl: Option<resctrl::Group>,
+    pub resctrl: Option<cgroup::resctrl::Group>,
     /// The namespaces of the configuration, created or joined, as clone flags.
     pub namespaces: u64,
     /// The part of `namespaces` that was created for the container rather than joined.

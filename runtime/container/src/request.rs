@@ -67,7 +67,7 @@ pub(crate) fn request<'a>(
         }
     };
     let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
-    let resctrl = rdt.map(|rdt| resctrl::Group::resolve(rdt, options.id)).transpose()?;
+    let resctrl = rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?;
     let listen_fds = listen_fds(options.env);
     let mut extra_env = Vec::new();
     if listen_fds > 0 {

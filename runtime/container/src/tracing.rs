@@ -301,7 +301,7 @@ impl trace::Failed for Error {
         match self {
             Self::Launch(error) => error.errno(),
             Self::Cgroup(cgroup::Error::System(error))
-            | Self::Resctrl(resctrl::Error::System(error))
+            | Self::Resctrl(cgroup::resctrl::Error::System(error))
             | Self::Topology(topology::Error::System(error))
             | Self::Cache(cache::Error::System(error))
             | Self::System(error) => error.errno(),

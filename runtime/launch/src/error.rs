@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::fmt;
 
+use cgroup::resctrl;
 use init::{Failure, SignalWords};
 use plan::check::{Broken, check};
 use plan::step::SecurityModule;

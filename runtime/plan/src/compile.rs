@@ -10,7 +10,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use resctrl::Schemata;
+use cgroup::resctrl::Schemata;
 use spec::resources::Resources;
 use spec::{InRoot, Linux, Process, Spec};
 use sys::clone::CloneFlags;

@@ -59,6 +59,7 @@ pub use spec::clean;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
+use cgroup::resctrl;
 use spec::resources::Resources;
 
 /// A container start, compiled into one list of steps for the parent (dayfly itself) and one for init.

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use resctrl::Group;
+use cgroup::resctrl::Group;
 use rustix::termios::Winsize;
 use spec::{IdMapping, Mount};
 use sys::clone::CloneFlags;

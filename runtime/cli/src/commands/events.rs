@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use cgroup::stats::Stats;
-use cgroup::{Cgroup, OomEvent, OomWatch};
+use cgroup::{Cgroup, OomEvent, OomWatch, resctrl};
 use container::{Container, Status};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 

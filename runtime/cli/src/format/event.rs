@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 
+use cgroup::resctrl;
 use cgroup::stats::{
     BlkioStats, CpuStats, CpusetStats, HugetlbStats, MemoryStats, PidsStats, Stats,
 };

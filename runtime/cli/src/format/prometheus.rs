@@ -11,6 +11,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Write};
 
+use cgroup::resctrl;
 use cgroup::stats::{BlkioEntry, MemoryUsage, Pressure, Stats};
 
 /// A container and its statistics.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use spec::IntelRdt;
 use sys::{Context, Errno};
 
-use crate::Error;
+use crate::resctrl::Error;
 
 /// The kernel's standard mount point.
 const ROOT: &str = "/sys/fs/resctrl";

@@ -1,11 +1,8 @@
 //! Intel RDT: controls cache and memory bandwidth through groups in the resctrl file system
 //! (Documentation/filesystems/resctrl.rst; runtime-spec, config-linux.md, `intelRdt`).
 //!
-//! If the configuration does not contain `linux.intelRdt`, dayfly does not call this crate, and
+//! If the configuration does not contain `linux.intelRdt`, dayfly does not use this module, and
 //! reads no file of the host.
-#![cfg_attr(not(test), no_std)]
-
-extern crate alloc;
 
 mod error;
 mod group;

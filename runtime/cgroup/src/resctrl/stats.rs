@@ -9,7 +9,7 @@ use rustix::fs::{Access, CWD, Dir, Mode, OFlags, access, openat};
 use serde::Serialize;
 use sys::{Context, Errno};
 
-use crate::{Error, Group};
+use crate::resctrl::{Error, Group};
 
 /// The limits and the usage of cache and memory bandwidth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
