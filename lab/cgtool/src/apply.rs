@@ -11,6 +11,7 @@ use super::setting::{self, Pending};
 use crate::options::{Apply, Ownership, PlanFile};
 use cgroup::Hierarchies;
 use report::{Error, say};
+use spec::word;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;

@@ -4,6 +4,7 @@ use super::error::of_cgroup;
 use cgroup::{Cgroup, Controllers, Hierarchies, Location};
 use report::Error;
 use spec::resources::Resources;
+use spec::word;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -29,6 +29,7 @@ pub use translate::{assign, show};
 pub use value::{bytes, is_same, is_size};
 
 use super::group::Version;
+use spec::word;
 
 /// A value to write to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]

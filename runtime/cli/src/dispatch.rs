@@ -9,6 +9,7 @@ use core::cell::RefCell;
 use core::fmt::{Display, Write};
 
 use container::{Trace, VARIABLE};
+use spec::word;
 use sys::defence::TEST_BUILD;
 use sys::stdio::Stderr;
 use trace::Format;

@@ -2,7 +2,7 @@
 //!
 //! [`Spec::parse`] borrows strings from the text where possible and does not parse the seccomp profile; [`validate()`]
 //! then reports errors in runc's words. The crate also translates names of capabilities, resource limits, mount options
-//! and namespaces to the kernel's numbers.
+//! and namespaces to the kernel's numbers. [`word`] suggests known words for misspelt ones.
 #![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
@@ -35,6 +35,7 @@ pub mod resources;
 pub mod rlimit;
 pub mod scheduling;
 pub mod sysctl;
+pub mod word;
 
 pub use config::{Hook, Hooks, Mount, Root, Spec};
 pub use id::{InvalidId, MAX_ID, validate_id};

@@ -9,6 +9,7 @@ use crate::account::{self, Owner};
 use crate::group::Group;
 use crate::options::Ownership;
 use report::Error;
+use spec::word;
 use std::path::Path;
 use std::rc::Rc;
 

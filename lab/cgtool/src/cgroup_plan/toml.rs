@@ -27,6 +27,7 @@ use crate::account;
 use crate::group::Group;
 use crate::options::Ownership;
 use report::Error;
+use spec::word;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

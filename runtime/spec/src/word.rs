@@ -1,9 +1,6 @@
 //! Suggestions for misspelt words.
 //!
 //! The crate `strsim` provides the same function, but requires std, which the runtime does not use.
-#![cfg_attr(not(test), no_std)]
-
-extern crate alloc;
 
 use alloc::vec::Vec;
 
