@@ -7,7 +7,6 @@ use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Running;
 use dayfly_tests::wait;
-use limit::{LONGEST_WAIT, Limit, Permit};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use rustix::thread::set_thread_uid;
@@ -17,6 +16,7 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 use sys::clone::CloneFlags;
+use topology::limit::{LONGEST_WAIT, Limit, Permit};
 
 dayfly_tests::subject!(Runtime, CASES);
 

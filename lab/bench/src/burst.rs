@@ -7,7 +7,6 @@ use crate::probe::{Health, Probe};
 use crate::results::{self, judged};
 use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
-use limit::{LONGEST_WAIT, Limit};
 use measure::bootstrap::{self, Estimate, Pairing};
 use measure::chart::{Axis, Picture};
 use measure::progress::Progress;
@@ -22,6 +21,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
+use topology::limit::{LONGEST_WAIT, Limit};
 
 /// Returns the entrants: all runtimes without a limit of starts in flight, and each dayfly also with each of `limits`.
 #[must_use]

@@ -2,9 +2,9 @@
 
 use crate::locks;
 use crate::options::{Limit as Command, SetLimit, Width};
-use limit::{Limit, State};
 use report::{Error, Format, sayln};
 use rustix::io::Errno;
+use topology::limit::{Limit, State};
 
 /// Prints, sets or removes the limit.
 ///

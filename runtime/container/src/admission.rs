@@ -3,7 +3,7 @@
 use alloc::format;
 use core::time::Duration;
 
-use limit::{Admission, Limit, Permit, State};
+use topology::limit::{Admission, Limit, Permit, State};
 use trace::Phase;
 
 use crate::{Error, Trace, Warn};

@@ -11,7 +11,6 @@
 //!
 //! On a host without a limit, a start makes one semget(2). A set that another user has created is ignored. A pod with
 //! the host's IPC namespace that runs as the host's root can delay starts, each for at most the limit's longest wait.
-#![cfg_attr(not(test), no_std)]
 
 use core::time::Duration;
 use rustix::io::Errno;
