@@ -7,6 +7,7 @@ use dayfly_tests::image::{self, Layer};
 use dayfly_tests::leak;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
+use dayfly_tests::user::{self, User};
 use serde_json::json;
 use std::fs;
 
@@ -15,6 +16,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(few_descriptors).unlike_runc(),
     case!(few_descriptors_to_remove_with).unlike_runc(),
+    case!(few_processes).needs(user::can_be).unlike_runc(),
     case!(small_files).unlike_runc(),
     case!(small_files_of_tmpcopyup).unlike_runc(),
     case!(small_files_of_an_import).unlike_runc().needs(image::needed),
@@ -74,6 +76,22 @@ fn few_descriptors_to_remove_with(bed: &Bed) {
 
 /// A record that cannot be written whole leaves nothing, and its error says why. The default action of SIGXFSZ would
 /// kill the command.
+/// The kernel counts the processes of all containers of a user, but not those of root.
+fn few_processes(bed: &Bed) {
+    let user = User::new(bed);
+    let mut codes = Vec::new();
+    for count in 0..8 {
+        let c = user.single().args(&["true"]).make();
+        let limit = format!("prlimit --nproc={count}");
+        let outcome = c.bundle_call("run", &[]).env("WITH", &limit).run();
+        let is_told = outcome.stderr.contains("resource temporarily unavailable");
+        assert!(outcome.code() == 0 || is_told, "{count}: {outcome}");
+        c.assert_gone("a run");
+        codes.push(outcome.code());
+    }
+    assert!(codes[0] != 0 && codes[7] == 0, "{codes:?}");
+}
+
 fn small_files(bed: &Bed) {
     let c = bed.bundle().args(&["true"]).make();
     let bundle = c.bundle.to_str().expect("path");
