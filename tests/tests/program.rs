@@ -1,5 +1,5 @@
 //! The runtime executes itself from a read-only mount of its own program. It keeps the mount for later commands
-//! (`cache::kept_program`).
+//! (`container::cache::kept_program`).
 
 use dayfly_tests::bed::Bed;
 use dayfly_tests::cache::OwnCache;

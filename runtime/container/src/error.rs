@@ -7,7 +7,7 @@ use core::fmt;
 use cgroup::resctrl;
 use rustix::fd::OwnedFd;
 
-use crate::Status;
+use crate::{Status, cache};
 
 /// The reason why a command failed.
 #[derive(Debug)]

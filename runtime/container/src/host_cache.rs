@@ -1,12 +1,12 @@
 //! The use of the host's cache by a start. If the cache or an entry is unavailable, the start does
 //! the cached work itself.
 
-use cache::{Cache, FilterKey, Missing};
 use cgroup::devices::program;
 use plan::{Caller, CgroupPlan, FastPaths, Kernel, Plan};
 use rustix::fd::OwnedFd;
 
 use crate::Error;
+use crate::cache::{self, Cache, FilterKey, Missing};
 
 /// Removes the host's cache with its mounts. Running containers are not affected.
 ///

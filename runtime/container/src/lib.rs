@@ -10,6 +10,7 @@ mod admission;
 mod annotations;
 mod announce;
 mod bundle;
+pub mod cache;
 mod checkpoint;
 mod console;
 mod container;

@@ -6,7 +6,6 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use cache::Missing;
 use launch::{Given, Launched, Network, Pending, Turn};
 use plan::step::ParentStep;
 use plan::{FastPaths, Plan, Request};
@@ -22,6 +21,7 @@ use sys::fs::c_path;
 use trace::{PROGRAM, Phase};
 
 use crate::announce::{announce, check_preserved};
+use crate::cache::Missing;
 use crate::console::Console;
 use crate::directory::{self, START, path_in};
 use crate::host_cache::HostCache;

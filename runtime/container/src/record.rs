@@ -21,10 +21,10 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::fs::Owned;
 
-use crate::Error;
 use crate::directory::RECORD;
 use crate::identity::Identity;
 use crate::layered::record::LayeredRecord;
+use crate::{Error, cache};
 
 /// The first bytes of a record. The last of them is the version of the format, which changes with every change of
 /// [`Record`] or [`Header`]. From a record of another version, only the process is read, which is at the same position

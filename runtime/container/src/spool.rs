@@ -4,13 +4,13 @@
 use alloc::format;
 use alloc::string::String;
 
-use cache::Bound;
 use rustix::fd::AsFd;
 use rustix::fs::{CWD, Mode, OFlags, mkdir, openat};
 use rustix::io::Errno;
 use sys::Context;
 
 use crate::Error;
+use crate::cache::{self, Bound};
 
 /// The spool of root. Other users have one in /run/user.
 const DIRECTORY: &str = "/run/dayfly-trace";

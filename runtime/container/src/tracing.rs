@@ -16,7 +16,7 @@ use sys::Context;
 use trace::{Format, Phase, Tracer};
 
 use crate::trace_file::{self, Draft};
-use crate::{Error, host_cache, spool};
+use crate::{Error, cache, host_cache, spool};
 
 /// The environment variable that requests a trace, like `--trace`.
 pub const VARIABLE: &str = "DAYFLY_TRACE";

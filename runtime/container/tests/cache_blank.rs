@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Scratch, in_namespace, mounts, work, worker};
-use dayfly_cache::{Cache, Error};
+use dayfly_container::cache::{Cache, Error};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, RawDir, fstat, openat};
 use rustix::io::Errno;

@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use sys::Context;
 
-use crate::directory::{open_directory, proc_path};
-use crate::entries::names;
-use crate::{Cache, Error, filter, mounts};
+use crate::cache::directory::{open_directory, proc_path};
+use crate::cache::entries::names;
+use crate::cache::{Cache, Error, filter, mounts};
 
 /// The maximum number of attempts. More than one is needed if concurrent starts add entries.
 const TRIES: u32 = 100;

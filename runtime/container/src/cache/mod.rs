@@ -20,9 +20,6 @@
 //! Visibility: filters are visible to every process that sees the directory. The blank namespace is visible only in the
 //! mount namespace where it was created; other namespaces create their own. Pins and programs are visible in the mount
 //! namespace where they were created, and in copies made of it later.
-#![cfg_attr(not(test), no_std)]
-
-extern crate alloc;
 
 mod blank;
 mod clear;

@@ -33,8 +33,8 @@ use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, mount_setattr, propagation};
 use sys::sched::Affinity;
 
-use crate::mounts::{DIRECTORY, Lock, take_away};
-use crate::{Cache, Error};
+use crate::cache::mounts::{DIRECTORY, Lock, take_away};
+use crate::cache::{Cache, Error};
 
 /// Older builds used the names `blank` and `template`, and let others bind the mount.
 const NAME: &str = "namespace";

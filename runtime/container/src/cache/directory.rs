@@ -8,7 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, open
 use rustix::io::Errno;
 use sys::Context;
 
-use crate::Error;
+use crate::cache::Error;
 
 /// The default path of a host's cache.
 pub const DEFAULT_PATH: &str = "/run/dayfly-cache";

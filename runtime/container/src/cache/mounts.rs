@@ -16,8 +16,8 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
 
-use crate::directory::{proc_path, subdirectory};
-use crate::{Cache, Error};
+use crate::cache::directory::{proc_path, subdirectory};
+use crate::cache::{Cache, Error};
 
 pub(crate) const DIRECTORY: &str = "mounts";
 

@@ -8,7 +8,7 @@ use std::fs;
 use cgroup::devices::program::{assemble, load_program};
 use cgroup::devices::{Access, DEFAULT_RULES, Rule};
 use common::{Scratch, in_namespace, mounts};
-use dayfly_cache::Cache;
+use dayfly_container::cache::Cache;
 use rustix::fd::AsFd;
 use sys::bpf::Instruction;
 use sys::bpf_info::is_device_program;

@@ -15,10 +15,10 @@ use rustix::mount::{MoveMountFlags, move_mount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
 
-use crate::directory::{DEFAULT_PATH, proc_path, subdirectory};
-use crate::entries::names;
-use crate::mounts::{self, Lock, take_away, unmount_all};
-use crate::{Cache, Error};
+use crate::cache::directory::{DEFAULT_PATH, proc_path, subdirectory};
+use crate::cache::entries::names;
+use crate::cache::mounts::{self, Lock, take_away, unmount_all};
+use crate::cache::{Cache, Error};
 
 /// The directory in the tmpfs of [`mounts`] that contains the mount points.
 const DIRECTORY: &str = "programs";

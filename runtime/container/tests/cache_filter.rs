@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 
 use common::Scratch;
-use dayfly_cache::{Cache, Error, FilterKey};
+use dayfly_container::cache::{Cache, Error, FilterKey};
 use rustix::io::Errno;
 use rustix::process::Uid;
 use seccomp::{Insn, Program};

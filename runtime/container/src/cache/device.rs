@@ -16,11 +16,11 @@ use sys::bpf::{Instruction, get_pinned, pin};
 use sys::bpf_info::is_device_program;
 use sys::bpf_pin::get_pinned_at;
 
-use crate::directory::{proc_path, subdirectory};
-use crate::entries::{Bound, trim};
-use crate::hash::hash;
-use crate::mounts::{self, Lock, mounted};
-use crate::{Cache, Error};
+use crate::cache::directory::{proc_path, subdirectory};
+use crate::cache::entries::{Bound, trim};
+use crate::cache::hash::hash;
+use crate::cache::mounts::{self, Lock, mounted};
+use crate::cache::{Cache, Error};
 
 /// The mount point of the bpf file system.
 const MOUNT: &str = "bpf";

@@ -1,5 +1,5 @@
 //! Measures how long it takes to open the cache's entries, and how long to create them: `unshare -m
-//! --propagation private cargo run --release -p dayfly-cache --example measure -- CONFIG.json`
+//! --propagation private cargo run --release -p dayfly-container --example cache -- CONFIG.json`
 //!
 //! The cache is created in a separate directory and removed at the end.
 
@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cgroup::devices::program::{assemble, load_program};
 use cgroup::devices::{DEFAULT_RULES, Rule};
-use dayfly_cache::{Cache, FilterKey};
+use dayfly_container::cache::{Cache, FilterKey};
 use seccomp::{Profile, Support, compile};
 
 const ROUNDS: usize = 500;

@@ -13,10 +13,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fchmod, fstat, linkat, op
 use rustix::io::{Errno, IoSlice, read, writev};
 use seccomp::Program;
 
-use crate::Cache;
-use crate::directory::{is_ours, proc_path, subdirectory};
-use crate::entries::{Bound, trim};
-use crate::hash::hash;
+use crate::cache::Cache;
+use crate::cache::directory::{is_ours, proc_path, subdirectory};
+use crate::cache::entries::{Bound, trim};
+use crate::cache::hash::hash;
 
 pub(crate) const DIRECTORY: &str = "seccomp";
 /// The first eight bytes of a file. The eighth byte is the version of the file format.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use dayfly_cache::Cache;
+use dayfly_container::cache::Cache;
 
 /// A directory for one test's cache, removed at its end.
 pub struct Scratch {
