@@ -3,7 +3,7 @@
 use alloc::string::ToString;
 use core::cell::RefCell;
 
-use plan::{Beginning, FastPaths, Kernel, Plan, Request};
+use plan::{FastPaths, Kernel, Plan, ProgramStart, Request};
 use rustix::fd::OwnedFd;
 use spec::{Spec, Str};
 use trace::Phase;
@@ -159,7 +159,7 @@ impl<'a> Making<'a> {
         let mut request = request(options, bundle, &self.spec, wait_for_start, console, pooled)?;
         request.own_cpus = cpus.own();
         if self.template.is_some() {
-            request.beginning = Beginning::Forked;
+            request.program_start = ProgramStart::Forked;
         }
         if let Some(manager) = self.manager {
             manager.add(&mut self.spec, &mut request, store.path())?;

@@ -6,7 +6,7 @@ use sys::clone::CloneFlags;
 use crate::fast_path::FastPaths;
 use crate::mounts::host_path::needs_host_table;
 use crate::namespaces::Namespaces;
-use crate::request::{Beginning, Request};
+use crate::request::{ProgramStart, Request};
 use crate::step::Memory;
 
 /// The lowest memory limit, in bytes, with which init may share the parent's memory. With a lower
@@ -71,7 +71,7 @@ impl Birth {
                 && plain
                 && host_time
                 && has_free_network,
-            late_network: request.beginning == Beginning::Forked && has_free_network,
+            late_network: request.program_start == ProgramStart::Forked && has_free_network,
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
             // An init that opens mounts itself stores their descriptors in the slot table, so it must not share the
             // parent's memory.

@@ -27,9 +27,9 @@ use crate::context::Context;
 use crate::hooks;
 use crate::namespaces::{Namespaces, has_mappings};
 use crate::path::{absolute, c_str, c_string, in_root};
-use crate::process::{self, Around};
+use crate::process::{self, ProcessContext};
 use crate::program;
-use crate::request::{Beginning, Console, Request};
+use crate::request::{Console, ProgramStart, Request};
 use crate::state;
 use crate::step::{InitStep, Memory, ParentStep, WithoutNull};
 use crate::{
@@ -76,7 +76,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         context.birth.memory = Memory::Copied;
     }
     // An init that stays after the program's begin must not use the memory of a command that ends.
-    if request.beginning != Beginning::Executed {
+    if request.program_start != ProgramStart::Executed {
         context.birth.memory = Memory::Copied;
     }
     let mut builder = Builder::new(request.caller.is_confined());
@@ -164,7 +164,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     if context.has_start_cpus && !hooks_in_init {
         builder.init(InitStep::RunOnEveryCpu);
     }
-    let around = Around {
+    let process_context = ProcessContext {
         preserve_fds: request.preserve_fds,
         may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,
         keep_groups,
@@ -176,7 +176,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         },
         execution: &execution,
     };
-    process::compile_identity(&mut builder, process, around)?;
+    process::compile_identity(&mut builder, process, process_context)?;
     // `low-nofile-last`
     if !low_limits.is_empty() {
         builder.init(InitStep::LimitResources(keep::all(low_limits)));

@@ -9,7 +9,7 @@ use sys::clone::CloneFlags;
 use crate::builder::Builder;
 use crate::compile::open_sources;
 use crate::listener;
-use crate::process::{self, Around};
+use crate::process::{self, ProcessContext};
 use crate::request::{Console, ExecRequest};
 use crate::step::{InitStep, ParentStep, WithoutNull};
 use crate::{CgroupPlan, Error, Plan, ResctrlPlan, check, clone, confinement, keep};
@@ -51,7 +51,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
     }
     builder.parent(ParentStep::RecordBirth);
     let capabilities = process::limit_capabilities(&mut builder, process);
-    let around = Around {
+    let context = ProcessContext {
         preserve_fds: request.preserve_fds,
         may_lack_setgroups: request.namespaces.contains(CloneFlags::NEWUSER)
             || request.caller.setgroups_denied,
@@ -61,7 +61,7 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
         without_null: WithoutNull::Private,
         execution: &request.execution,
     };
-    process::compile_identity(&mut builder, process, around)?;
+    process::compile_identity(&mut builder, process, context)?;
     if !low_limits.is_empty() {
         builder.init(InitStep::LimitResources(keep::all(low_limits)));
     }

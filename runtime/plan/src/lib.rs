@@ -53,7 +53,7 @@ pub use listener::ExecAgent;
 pub use mounts::propagation_of;
 pub use path::{absolute, below, is_at_or_below};
 pub use process::{KEEP_GROUPS, keeps_groups};
-pub use request::{Beginning, Console, ExecRequest, GivenRoot, Request, RootSource};
+pub use request::{Console, ExecRequest, GivenRoot, ProgramStart, Request, RootSource};
 pub use spec::clean;
 
 use alloc::boxed::Box;

@@ -24,7 +24,7 @@ pub const KEEP_GROUPS: &str = "run.oci.keep_original_groups";
 
 /// The input, besides the process itself, from which the process's steps are compiled.
 #[derive(Debug, Clone, Copy)]
-pub struct Around<'a> {
+pub struct ProcessContext<'a> {
     /// The number of descriptors after 2 that the process inherits.
     pub preserve_fds: u32,
     /// Whether the process is in a user namespace where setgroups(2) may be denied.
@@ -70,12 +70,12 @@ pub fn limit_capabilities(builder: &mut Builder, process: &Process<'_>) -> Optio
 pub fn compile_identity(
     builder: &mut Builder,
     process: &Process<'_>,
-    around: Around<'_>,
+    context: ProcessContext<'_>,
 ) -> Result<(), Error> {
     if process.args.is_empty() {
         return Err(Error::config("args must not be empty"));
     }
-    attributes::compile(builder, process, around.execution)?;
+    attributes::compile(builder, process, context.execution)?;
     let user = &process.user;
     builder.init(InitStep::SetUmask(user.umask.unwrap_or(0o022)));
     // As in runc, the path is passed unchanged, so the kernel follows symbolic links of the image before it resolves
@@ -84,17 +84,17 @@ pub fn compile_identity(
     let cwd = if process.cwd.is_empty() { "/" } else { &process.cwd };
     builder.init(InitStep::ChangeDirectory { path: c_str(cwd)? });
     let skip_groups =
-        around.keep_groups || around.may_lack_setgroups && user.additional_gids.is_empty();
+        context.keep_groups || context.may_lack_setgroups && user.additional_gids.is_empty();
     builder.init(InitStep::ChangeUser {
         uid: user.uid,
         gid: user.gid,
         groups: (!skip_groups)
             .then(|| keep::all(user.additional_gids.iter().copied().map(Gid::from_raw).collect())),
-        without_null: around.without_null,
+        without_null: context.without_null,
     });
     builder.init(InitStep::VerifyDirectory);
-    let keep_admin = around.seccomp && !process.no_new_privileges;
-    if let Some(mut sets) = around.capabilities {
+    let keep_admin = context.seccomp && !process.no_new_privileges;
+    if let Some(mut sets) = context.capabilities {
         if keep_admin {
             sets.effective |= CAP_SYS_ADMIN;
             sets.permitted |= CAP_SYS_ADMIN;
@@ -113,7 +113,7 @@ pub fn compile_identity(
     }
     confinement::compile(builder, process);
     builder.init(find_program(process)?);
-    builder.init(InitStep::CloseFds { from: 3 + around.preserve_fds });
+    builder.init(InitStep::CloseFds { from: 3 + context.preserve_fds });
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use spec::{Process, Spec};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::fast_path::FastPaths;
-use crate::request::{Beginning, Request};
+use crate::request::{ProgramStart, Request};
 use crate::step::{InitStep, Memory, ParentStep};
 use crate::{Error, hooks, listener, process};
 
@@ -22,7 +22,7 @@ pub fn compile(
     let from = 3 + request.preserve_fds;
     // `released-before-start`
     // An init that gets a descriptor with the commit needs room below a low limit of descriptors.
-    let is_forked = request.beginning == Beginning::Forked;
+    let is_forked = request.program_start == ProgramStart::Forked;
     if request.wait_for_start || listens.is_some() || is_forked {
         builder.init(InitStep::ReleaseDescriptors { from });
     }
@@ -43,10 +43,10 @@ pub fn compile(
     let confined = filter.filter(|filter| !filter.has_listener());
     let confined = confined.map(|_| process::confined(process));
     hooks::add(builder, hooks, process::home_of(process), confined);
-    match request.beginning {
-        Beginning::Executed => {}
-        Beginning::Reaped => builder.init(InitStep::BecomeReaper),
-        Beginning::Forked => builder.init(InitStep::StandIn),
+    match request.program_start {
+        ProgramStart::Executed => {}
+        ProgramStart::Reaped => builder.init(InitStep::BecomeReaper),
+        ProgramStart::Forked => builder.init(InitStep::StandIn),
     }
     process::compile_exec(builder, process, filter, &request.extra_env)
 }
@@ -68,7 +68,7 @@ fn compile_handshake(
     );
     // The template's child enters the container that init has completed.
     let one_way = !request.wait_for_start
-        && request.beginning != Beginning::Forked
+        && request.program_start != ProgramStart::Forked
         && !is_stripped
         && request.kernel.fast_paths.contains(FastPaths::ONE_WAY_HANDSHAKE);
     if !one_way {

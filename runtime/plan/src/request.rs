@@ -65,9 +65,9 @@ pub enum RootSource<'a> {
     Mount(&'a Mount<'a>),
 }
 
-/// The way in which the container's program begins.
+/// How the container's program is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Beginning {
+pub enum ProgramStart {
     /// Init executes the program.
     #[default]
     Executed,
@@ -86,8 +86,8 @@ pub struct Request<'a> {
     pub bundle: &'a str,
     /// The root filesystem, unless it is a directory of the bundle.
     pub rootfs: Option<GivenRoot<'a>>,
-    /// The way in which the program begins.
-    pub beginning: Beginning,
+    /// How the program is started.
+    pub program_start: ProgramStart,
     /// Whether init waits for a `start` command.
     pub wait_for_start: bool,
     /// Whether the caller waits for the container's exit, and learns only then whether the program was started.
@@ -138,7 +138,7 @@ impl<'a> Request<'a> {
             id,
             bundle,
             rootfs: None,
-            beginning: Beginning::default(),
+            program_start: ProgramStart::default(),
             wait_for_start: false,
             attended: false,
             no_pivot: false,

@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::ToString;
 
-use plan::{Beginning, Caller, Request};
+use plan::{Caller, ProgramStart, Request};
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -98,7 +98,7 @@ impl Requests {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
             .context("socket", REQUESTS)?;
-        request.beginning = Beginning::Reaped;
+        request.program_start = ProgramStart::Reaped;
         request.extra_env.push(format!("{VARIABLE}={}", socket.as_raw_fd()));
         Ok(Self(socket))
     }

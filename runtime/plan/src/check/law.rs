@@ -8,7 +8,7 @@ use crate::check::pick::{Pick, Step, init, parent};
 use crate::step::{InitStep, ParentStep};
 
 /// A condition on the order of steps; a rule consists of one or more. *Before* means in every execution, whatever the
-/// timing of the two actors ([`Look::is_before`]).
+/// timing of the two actors ([`View::is_before`]).
 #[derive(Debug)]
 pub enum Law {
     /// Exactly one step is selected.
@@ -25,7 +25,7 @@ pub enum Law {
     /// Each step of the first kind is also a step of the second kind.
     Each(Pick, Pick),
     /// A custom check.
-    Own(fn(&Look<'_>, &mut Finding)),
+    Own(fn(&View<'_>, &mut Finding)),
 }
 
 /// The result of a rule's laws for a plan.
@@ -46,80 +46,80 @@ impl Finding {
     }
 
     /// Records a step that breaks the rule.
-    pub fn blame(&mut self, number: usize) {
+    pub fn report(&mut self, number: usize) {
         self.holds = false;
         self.steps.push(number);
     }
 }
 
 /// A message between the parent and init, or an exchange of messages: the step of each actor that takes part in it.
-struct Meeting {
+struct Sync {
     parent: Pick,
     init: Pick,
-    parent_speaks: bool,
-    init_speaks: bool,
+    parent_sends: bool,
+    init_sends: bool,
 }
 
-static MEETINGS: [Meeting; 6] = [
-    Meeting {
+static SYNCS: [Sync; 6] = [
+    Sync {
         parent: parent!(ParentStep::Admit),
         init: init!(InitStep::AwaitAdmission),
-        parent_speaks: true,
-        init_speaks: false,
+        parent_sends: true,
+        init_sends: false,
     },
-    Meeting {
+    Sync {
         parent: parent!(ParentStep::RunHooks),
         init: init!(InitStep::AwaitHooks),
-        parent_speaks: true,
-        init_speaks: true,
+        parent_sends: true,
+        init_sends: true,
     },
-    Meeting {
+    Sync {
         parent: parent!(ParentStep::SendListener(_)),
         init: init!(InitStep::HandOverListener),
-        parent_speaks: true,
-        init_speaks: true,
+        parent_sends: true,
+        init_sends: true,
     },
-    Meeting {
+    Sync {
         parent: parent!(ParentStep::AwaitReady),
         init: init!(InitStep::AnnounceReady),
-        parent_speaks: false,
-        init_speaks: true,
+        parent_sends: false,
+        init_sends: true,
     },
-    Meeting {
+    Sync {
         parent: parent!(ParentStep::Commit),
         init: init!(InitStep::AwaitCommit),
-        parent_speaks: true,
-        init_speaks: false,
+        parent_sends: true,
+        init_sends: false,
     },
-    Meeting {
+    Sync {
         parent: parent!(ParentStep::AwaitExec),
         init: init!(InitStep::Exec { .. }),
-        parent_speaks: false,
-        init_speaks: true,
+        parent_sends: false,
+        init_sends: true,
     },
 ];
 
-/// The index in `MEETINGS` of the last entry: the exec of init, which closes the channel.
-const END: usize = MEETINGS.len() - 1;
+/// The index in `SYNCS` of the last entry: the exec of init, which closes the channel.
+const END: usize = SYNCS.len() - 1;
 
 /// A plan under examination. Its steps are numbered in one sequence, the parent's before init's.
-pub struct Look<'a> {
+pub struct View<'a> {
     /// The plan.
     pub plan: &'a Plan,
     /// The number of the parent's step that creates init.
     clone: Option<usize>,
-    /// For each entry of `MEETINGS`, the numbers of the parent's step and of init's step.
-    meetings: [(Option<usize>, Option<usize>); MEETINGS.len()],
+    /// For each entry of `SYNCS`, the numbers of the parent's step and of init's step.
+    syncs: [(Option<usize>, Option<usize>); SYNCS.len()],
 }
 
-impl<'a> Look<'a> {
+impl<'a> View<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        let mut look = Self { plan, clone: None, meetings: [(None, None); MEETINGS.len()] };
-        look.clone = look.first(parent!(ParentStep::Clone { .. }));
-        for (number, meeting) in MEETINGS.iter().enumerate() {
-            look.meetings[number] = (look.first(meeting.parent), look.first(meeting.init));
+        let mut view = Self { plan, clone: None, syncs: [(None, None); SYNCS.len()] };
+        view.clone = view.first(parent!(ParentStep::Clone { .. }));
+        for (number, sync) in SYNCS.iter().enumerate() {
+            view.syncs[number] = (view.first(sync.parent), view.first(sync.init));
         }
-        look
+        view
     }
 
     /// Returns the numbers of all steps.
@@ -168,11 +168,11 @@ impl<'a> Look<'a> {
         if by_parent && self.clone.is_some_and(|clone| first <= clone) {
             return true;
         }
-        for (meeting, places) in MEETINGS.iter().zip(&self.meetings) {
+        for (sync, places) in SYNCS.iter().zip(&self.syncs) {
             let (Some(parent), Some(init)) = *places else { continue };
             let is_between = match by_parent {
-                true => meeting.parent_speaks && first <= parent && init <= second,
-                false => meeting.init_speaks && first <= init && parent <= second,
+                true => sync.parent_sends && first <= parent && init <= second,
+                false => sync.init_sends && first <= init && parent <= second,
             };
             if is_between {
                 return true;
@@ -182,33 +182,33 @@ impl<'a> Look<'a> {
     }
 
     /// Checks that the two actors send and receive the same messages in the same order. The only exception is init's
-    /// exec, the last entry of `MEETINGS`: the parent need not have a step that waits for it.
-    pub fn words_match(&self, finding: &mut Finding) {
-        let mut init = self.init().filter(|number| meeting_of(self.step(*number)).is_some());
-        for heard in 0..self.plan.parent.len() {
-            let Some(meeting) = meeting_of(self.step(heard)) else { continue };
-            let said = init.next();
-            if said.and_then(|said| meeting_of(self.step(said))) != Some(meeting) {
-                finding.blame(heard);
+    /// exec, the last entry of `SYNCS`: the parent need not have a step that waits for it.
+    pub fn messages_match(&self, finding: &mut Finding) {
+        let mut init = self.init().filter(|number| sync_of(self.step(*number)).is_some());
+        for parent_step in 0..self.plan.parent.len() {
+            let Some(sync) = sync_of(self.step(parent_step)) else { continue };
+            let init_step = init.next();
+            if init_step.and_then(|init_step| sync_of(self.step(init_step))) != Some(sync) {
+                finding.report(parent_step);
             }
         }
         for rest in init {
-            if meeting_of(self.step(rest)) != Some(END) {
-                finding.blame(rest);
+            if sync_of(self.step(rest)) != Some(END) {
+                finding.report(rest);
             }
         }
     }
 }
 
-/// Returns the index in `MEETINGS` of the message that a step sends or receives.
-fn meeting_of(step: Step<'_>) -> Option<usize> {
-    MEETINGS.iter().position(|meeting| (meeting.parent)(step) || (meeting.init)(step))
+/// Returns the index in `SYNCS` of the message that a step sends or receives.
+fn sync_of(step: Step<'_>) -> Option<usize> {
+    SYNCS.iter().position(|sync| (sync.parent)(step) || (sync.init)(step))
 }
 
 impl Law {
     /// Evaluates this law on a plan.
-    pub(super) fn weigh(&self, look: &Look<'_>, finding: &mut Finding) {
-        let all = |pick: &Pick| look.all(*pick);
+    pub(super) fn eval(&self, view: &View<'_>, finding: &mut Finding) {
+        let all = |pick: &Pick| view.all(*pick);
         match self {
             Self::Once(pick) => {
                 let found = all(pick);
@@ -219,10 +219,10 @@ impl Law {
                 }
             }
             Self::Last(pick) => {
-                Self::Once(*pick).weigh(look, finding);
+                Self::Once(*pick).eval(view, finding);
                 for number in all(pick) {
-                    if number + 1 != look.steps().end {
-                        finding.blame(number);
+                    if number + 1 != view.steps().end {
+                        finding.report(number);
                     }
                 }
             }
@@ -231,9 +231,9 @@ impl Law {
                 finding.applies |= !early.is_empty() && !late.is_empty();
                 for later in late {
                     for number in &early {
-                        if *number != later && !look.is_before(*number, later) {
-                            finding.blame(*number);
-                            finding.blame(later);
+                        if *number != later && !view.is_before(*number, later) {
+                            finding.report(*number);
+                            finding.report(later);
                         }
                     }
                 }
@@ -242,35 +242,35 @@ impl Law {
                 let ones = all(one);
                 for number in all(each) {
                     finding.applies = true;
-                    if !ones.iter().any(|one| look.is_before(*one, number)) {
-                        finding.blame(number);
+                    if !ones.iter().any(|one| view.is_before(*one, number)) {
+                        finding.report(number);
                     }
                 }
             }
             Self::Then(first, next, between) => {
                 for number in all(first) {
                     finding.applies = true;
-                    let of_parent = look.step(number).parent.is_some();
+                    let of_parent = view.step(number).parent.is_some();
                     let mut other = number + 1;
-                    while between(look.step(other)) {
+                    while between(view.step(other)) {
                         other += 1;
                     }
-                    let found = look.step(other);
+                    let found = view.step(other);
                     if !next(found) || found.parent.is_some() != of_parent {
-                        finding.blame(number);
-                        finding.steps.extend(look.steps().contains(&other).then_some(other));
+                        finding.report(number);
+                        finding.steps.extend(view.steps().contains(&other).then_some(other));
                     }
                 }
             }
             Self::Each(each, good) => {
                 for number in all(each) {
                     finding.applies = true;
-                    if !good(look.step(number)) {
-                        finding.blame(number);
+                    if !good(view.step(number)) {
+                        finding.report(number);
                     }
                 }
             }
-            Self::Own(own) => own(look, finding),
+            Self::Own(own) => own(view, finding),
         }
     }
 }

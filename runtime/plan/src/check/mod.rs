@@ -17,7 +17,7 @@ use sys::defence::{Defence, is_off};
 use trace::Steps;
 
 use crate::Plan;
-use law::{Finding, Law, Look};
+use law::{Finding, Law, View};
 
 /// A rule on the order of a plan's steps.
 #[derive(Debug)]
@@ -71,10 +71,10 @@ impl Place {
 impl Rule {
     /// Returns for each law of the rule whether a plan follows it.
     pub fn laws(&self, plan: &Plan) -> impl Iterator<Item = bool> {
-        let look = Look::new(plan);
+        let view = View::new(plan);
         self.laws.iter().map(move |law| {
             let mut finding = Finding::new();
-            law.weigh(&look, &mut finding);
+            law.eval(&view, &mut finding);
             finding.holds
         })
     }
@@ -87,14 +87,14 @@ pub fn rules() -> impl Iterator<Item = &'static Rule> {
 
 /// Evaluates every rule on a plan.
 pub fn verdicts(plan: &Plan) -> impl Iterator<Item = (&'static Rule, Outcome)> {
-    let look = Look::new(plan);
-    rules().map(move |rule| (rule, outcome(&look, rule)))
+    let view = View::new(plan);
+    rules().map(move |rule| (rule, outcome(&view, rule)))
 }
 
-fn outcome(look: &Look<'_>, rule: &Rule) -> Outcome {
+fn outcome(view: &View<'_>, rule: &Rule) -> Outcome {
     let mut finding = Finding::new();
     for law in rule.laws {
-        law.weigh(look, &mut finding);
+        law.eval(view, &mut finding);
     }
     let Finding { applies, holds, mut steps } = finding;
     match (holds, applies) {
@@ -103,7 +103,7 @@ fn outcome(look: &Look<'_>, rule: &Rule) -> Outcome {
         (false, _) => {
             steps.sort_unstable();
             steps.dedup();
-            Outcome::Broken(steps.into_iter().map(|step| Place::of(look.plan, step)).collect())
+            Outcome::Broken(steps.into_iter().map(|step| Place::of(view.plan, step)).collect())
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Plans for the checks: a configuration, a caller and a request, with and without optional parts.
 
 use dayfly_plan::{
-    Beginning, Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot,
-    Kernel, Plan, Request,
+    Caller, Console, Error, ExecAgent, ExecRequest, Execution, FastPaths, GivenRoot, Kernel, Plan,
+    ProgramStart, Request,
 };
 use rootfs::Mode;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ pub struct Case {
     caller: Caller,
     version: (u32, u32),
     fast_paths: FastPaths,
-    beginning: Beginning,
+    program_start: ProgramStart,
     wait_for_start: bool,
     no_pivot: bool,
     blank: bool,
@@ -58,7 +58,7 @@ impl Case {
             caller: Caller::default(),
             version: (6, 18),
             fast_paths: FastPaths::all(),
-            beginning: Beginning::Executed,
+            program_start: ProgramStart::Executed,
             wait_for_start: true,
             no_pivot: false,
             blank: true,
@@ -109,13 +109,13 @@ impl Case {
 
     /// Makes a container whose program a template forks, inside the template's user and PID namespaces.
     pub fn forked(mut self) -> Self {
-        self.beginning = Beginning::Forked;
+        self.program_start = ProgramStart::Forked;
         self.namespace("user", Some("/proc/1/ns/user"))
     }
 
     /// Makes a template.
     pub fn reaped(mut self) -> Self {
-        self.beginning = Beginning::Reaped;
+        self.program_start = ProgramStart::Reaped;
         self.in_user_namespace(100_000, 65_536)
     }
 
@@ -181,7 +181,7 @@ impl Case {
         let mut spec = Spec::parse(&text).unwrap();
         spec::validate(&spec)?;
         // The runtime adds the template's PID namespace to a valid configuration, which has one of its own.
-        if let (Beginning::Forked, Some(linux)) = (self.beginning, &mut spec.linux) {
+        if let (ProgramStart::Forked, Some(linux)) = (self.program_start, &mut spec.linux) {
             let path = Some("/proc/1/ns/pid".into());
             linux.namespaces.push(Namespace { kind: NamespaceKind::Pid, path });
         }
@@ -212,7 +212,7 @@ impl Case {
         });
         let request = Request {
             rootfs: recipe.as_ref().map(|recipe| GivenRoot::layered(recipe, "/store")),
-            beginning: self.beginning,
+            program_start: self.program_start,
             wait_for_start: self.wait_for_start,
             attended: self.attended,
             no_pivot: self.no_pivot,
@@ -355,10 +355,10 @@ impl Case {
             };
             case.exec = Some(namespaces.iter().map(flag).collect());
         }
-        case.beginning = match dice.roll(8) {
-            0 => Beginning::Reaped,
-            1 => Beginning::Forked,
-            _ => Beginning::Executed,
+        case.program_start = match dice.roll(8) {
+            0 => ProgramStart::Reaped,
+            1 => ProgramStart::Forked,
+            _ => ProgramStart::Executed,
         };
         for flag in [
             &mut case.wait_for_start,

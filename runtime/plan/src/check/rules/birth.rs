@@ -3,7 +3,7 @@
 use sys::clone::CloneFlags;
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look};
+use crate::check::law::{Finding, Law, View};
 use crate::check::pick::{init_takes, parent};
 use crate::step::{InitStep, Intermediate, Memory, ParentStep};
 
@@ -65,17 +65,17 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-fn alone_in_shared_memory(look: &Look<'_>, finding: &mut Finding) {
+fn alone_in_shared_memory(view: &View<'_>, finding: &mut Finding) {
     let shared =
-        look.first(parent!(ParentStep::Clone { memory: Memory::Shared, intermediate: None, .. }));
+        view.first(parent!(ParentStep::Clone { memory: Memory::Shared, intermediate: None, .. }));
     let Some(clone) = shared else { return };
     finding.applies = true;
-    if let Some(ParentStep::Clone { flags, .. }) = look.step(clone).parent
+    if let Some(ParentStep::Clone { flags, .. }) = view.step(clone).parent
         && !flags.contains(CloneFlags::NEWPID)
     {
-        finding.blame(clone);
+        finding.report(clone);
     }
-    let others = look.all(|step| {
+    let others = view.all(|step| {
         init_takes(step)
             || match step.init {
                 Some(InitStep::MountFs(mount)) => mount.copy_up,
@@ -86,21 +86,21 @@ fn alone_in_shared_memory(look: &Look<'_>, finding: &mut Finding) {
             }
     });
     for number in others {
-        finding.blame(number);
+        finding.report(number);
     }
 }
 
-fn relay_steps(look: &Look<'_>, finding: &mut Finding) {
+fn relay_steps(view: &View<'_>, finding: &mut Finding) {
     let mut steps = 0;
-    for step in &look.plan.parent {
+    for step in &view.plan.parent {
         if let ParentStep::Clone { intermediate: Some(intermediate), .. } = step {
             steps = intermediate.steps;
         }
     }
-    let by_init = look.init().start + steps;
+    let by_init = view.init().start + steps;
     finding.applies = steps > 0;
-    for number in look.init() {
-        let Some(step) = look.step(number).init else { continue };
+    for number in view.init() {
+        let Some(step) = view.step(number).init else { continue };
         let for_children = match step {
             InitStep::JoinNamespace { kind, .. } => kind.contains(CloneFlags::NEWPID),
             InitStep::JoinProcess { kinds, .. } => kinds.contains(CloneFlags::NEWPID),
@@ -108,7 +108,7 @@ fn relay_steps(look: &Look<'_>, finding: &mut Finding) {
         };
         finding.applies |= for_children;
         if if number < by_init { !step.is_inherited() } else { for_children } {
-            finding.blame(number);
+            finding.report(number);
         }
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look};
+use crate::check::law::{Finding, Law, View};
 use crate::check::pick::{Step, executes, init};
 use crate::process::CAP_SYS_ADMIN;
 use crate::step::{Capabilities, InitStep};
@@ -32,14 +32,14 @@ pub const RULES: &[Rule] = &[
         name: "filter-before-exec",
         what: "under a filter without a listener, init calls only capset(2) and execve(2)",
         why: "the filter need not allow any other call of init",
-        laws: &[Law::Own(|look, finding| {
-            if look.first(init!(InitStep::HandOverListener)).is_none() {
+        laws: &[Law::Own(|view, finding| {
+            if view.first(init!(InitStep::HandOverListener)).is_none() {
                 Law::Then(
                     init!(InitStep::LoadSeccomp { .. }),
                     executes,
                     init!(InitStep::SetCapabilities(_)),
                 )
-                .weigh(look, finding);
+                .eval(view, finding);
             }
         })],
     },
@@ -48,14 +48,14 @@ pub const RULES: &[Rule] = &[
         what: "the listener is sent to the parent right after the load, and before start",
         why: "calls of init wait for the agent's answer; after start, the parent has exited",
         laws: &[
-            Law::Own(|look, finding| {
-                if look.plan.filter.as_ref().is_some_and(seccomp::Program::has_listener) {
+            Law::Own(|view, finding| {
+                if view.plan.filter.as_ref().is_some_and(seccomp::Program::has_listener) {
                     Law::Then(
                         init!(InitStep::LoadSeccomp { .. }),
                         init!(InitStep::HandOverListener),
                         |_| false,
                     )
-                    .weigh(look, finding);
+                    .eval(view, finding);
                 }
             }),
             Law::Before(init!(InitStep::HandOverListener), init!(InitStep::AwaitCommit)),
@@ -81,12 +81,12 @@ struct Load {
 }
 
 /// Returns every step that loads the filter: init's own, and those that run hooks whose processes load it.
-fn loads(look: &Look<'_>) -> Vec<Load> {
+fn loads(view: &View<'_>) -> Vec<Load> {
     let mut loads: Vec<Load> = Vec::new();
     let (mut confined, mut before) = (false, None);
-    for number in look.init() {
+    for number in view.init() {
         let mut after = None;
-        match look.step(number).init {
+        match view.step(number).init {
             Some(InitStep::NoNewPrivileges) => confined = true,
             Some(InitStep::SetCapabilities(sets)) => {
                 before = Some(*sets);
@@ -98,7 +98,7 @@ fn loads(look: &Look<'_>) -> Vec<Load> {
             Some(InitStep::LoadSeccomp { .. }) => {}
             _ => continue,
         }
-        if loading(look.step(number)) {
+        if loading(view.step(number)) {
             loads.push(Load { number, confined, before, after });
         }
     }
@@ -112,34 +112,34 @@ fn loading(step: Step<'_>) -> bool {
     )
 }
 
-fn may_be_loaded(look: &Look<'_>, finding: &mut Finding) {
-    for load in loads(look) {
+fn may_be_loaded(view: &View<'_>, finding: &mut Finding) {
+    for load in loads(view) {
         finding.applies = true;
         let is_admin = load.before.is_none_or(|sets| sets.effective & CAP_SYS_ADMIN != 0);
         if !load.confined && !is_admin {
-            finding.blame(load.number);
+            finding.report(load.number);
         }
     }
 }
 
-fn given_back(look: &Look<'_>, finding: &mut Finding) {
-    for load in loads(look) {
+fn given_back(view: &View<'_>, finding: &mut Finding) {
+    for load in loads(view) {
         finding.applies = true;
         let is_given_back = load.after.is_some_and(|sets| sets.ambient == 0);
         if !load.confined && load.before.is_some() && !is_given_back {
-            finding.blame(load.number);
+            finding.report(load.number);
         }
     }
 }
 
-fn hooks_under_filter(look: &Look<'_>, finding: &mut Finding) {
-    let Some(load) = look.first(init!(InitStep::LoadSeccomp { .. })) else { return };
-    for number in look.init() {
-        if let Some(InitStep::RunHooks { confined, hooks, .. }) = look.step(number).init {
+fn hooks_under_filter(view: &View<'_>, finding: &mut Finding) {
+    let Some(load) = view.first(init!(InitStep::LoadSeccomp { .. })) else { return };
+    for number in view.init() {
+        if let Some(InitStep::RunHooks { confined, hooks, .. }) = view.step(number).init {
             let is_of_start = hooks.kind == "startContainer";
             finding.applies |= is_of_start;
             if confined.is_some() != (is_of_start && number < load) {
-                finding.blame(number);
+                finding.report(number);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The messages between the two actors, and the steps that must precede them.
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look};
+use crate::check::law::{Finding, Law, View};
 use crate::check::pick::{container_hooks, enters_root};
 use crate::check::pick::{executes, fills, init, parent, start_hooks};
 use crate::step::{InitStep, Memory, ParentStep};
@@ -12,9 +12,9 @@ pub const RULES: &[Rule] = &[
         name: "words-match",
         what: "each actor waits for exactly the messages that the other one sends, in their order",
         why: "otherwise both would wait for ever",
-        laws: &[Law::Own(|look, finding| {
+        laws: &[Law::Own(|view, finding| {
             finding.applies = true;
-            look.words_match(finding);
+            view.messages_match(finding);
         })],
     },
     Rule {
@@ -152,14 +152,14 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-fn own_memory_to_stay(look: &Look<'_>, finding: &mut Finding) {
-    let stays = look.first(init!(InitStep::BecomeReaper | InitStep::StandIn));
+fn own_memory_to_stay(view: &View<'_>, finding: &mut Finding) {
+    let stays = view.first(init!(InitStep::BecomeReaper | InitStep::StandIn));
     let Some(stays) = stays else { return };
     finding.applies = true;
     // With an intermediate, this is the memory of the intermediate; init has a copy in any case.
     let of_parent = parent!(ParentStep::Clone { memory: Memory::Shared, intermediate: None, .. });
-    if let Some(clone) = look.first(of_parent) {
-        finding.blame(clone);
-        finding.blame(stays);
+    if let Some(clone) = view.first(of_parent) {
+        finding.report(clone);
+        finding.report(stays);
     }
 }

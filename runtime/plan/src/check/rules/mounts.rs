@@ -3,7 +3,7 @@
 use sys::mount::attr;
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look};
+use crate::check::law::{Finding, Law, View};
 use crate::check::nature::Nature;
 use crate::check::pick::{
     enters_network, enters_root, gets_root, init, init_takes, joins, mounts, parent, protects,
@@ -110,70 +110,70 @@ fn is_above(place: &[u8], below: &[u8]) -> bool {
 
 /// Records steps after `number` that create something at or below `at`, or (if `above` is true) above it, as breaking
 /// the rule.
-fn later(look: &Look<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
+fn later(view: &View<'_>, number: usize, at: &[u8], above: bool, finding: &mut Finding) {
     finding.applies = true;
-    for other in number + 1..look.steps().end {
-        let nature = look.step(other).init.map(Nature::of);
+    for other in number + 1..view.steps().end {
+        let nature = view.step(other).init.map(Nature::of);
         let Some(made) = nature.and_then(Nature::place) else { continue };
         if is_above(at, made) || above && is_above(made, at) {
-            finding.blame(number);
-            finding.blame(other);
+            finding.report(number);
+            finding.report(other);
         }
     }
 }
 
 /// Every recursive copy of the parent is followed by the step that leaves pins out, if init attaches the root in a mount
 /// namespace.
-fn pins_left_out(look: &Look<'_>, finding: &mut Finding) {
-    if look.first(init!(InitStep::AttachRoot { .. })).is_none() {
+fn pins_left_out(view: &View<'_>, finding: &mut Finding) {
+    if view.first(init!(InitStep::AttachRoot { .. })).is_none() {
         return;
     }
-    let last = look.first(parent!(ParentStep::LeaveOutPins));
-    for number in 0..look.steps().end {
-        if let Some(ParentStep::CloneTree(tree)) = look.step(number).parent
+    let last = view.first(parent!(ParentStep::LeaveOutPins));
+    for number in 0..view.steps().end {
+        if let Some(ParentStep::CloneTree(tree)) = view.step(number).parent
             && tree.recursive
         {
             finding.applies = true;
             if last.is_none() {
-                finding.blame(number);
+                finding.report(number);
             }
         }
     }
 }
 
-fn masks_after_mounts(look: &Look<'_>, finding: &mut Finding) {
-    for number in look.init() {
+fn masks_after_mounts(view: &View<'_>, finding: &mut Finding) {
+    for number in view.init() {
         if let Some(InitStep::MaskPath { path, .. } | InitStep::ReadonlyPath { path }) =
-            look.step(number).init
+            view.step(number).init
         {
-            later(look, number, path.to_bytes(), true, finding);
+            later(view, number, path.to_bytes(), true, finding);
         }
     }
 }
 
-fn read_only_last(look: &Look<'_>, finding: &mut Finding) {
-    for number in look.init() {
-        let path = match look.step(number).init {
+fn read_only_last(view: &View<'_>, finding: &mut Finding) {
+    for number in view.init() {
+        let path = match view.step(number).init {
             Some(InitStep::SetMountAttr { path, attr, .. }) if attr.set & attr::RDONLY != 0 => path,
             Some(InitStep::FreezeTmpfs { path, .. }) => path,
             _ => continue,
         };
-        later(look, number, path.to_bytes(), false, finding);
+        later(view, number, path.to_bytes(), false, finding);
     }
 }
 
-fn frozen_is_own(look: &Look<'_>, finding: &mut Finding) {
-    for number in look.init() {
-        let Some(InitStep::FreezeTmpfs { slot, .. }) = look.step(number).init else { continue };
+fn frozen_is_own(view: &View<'_>, finding: &mut Finding) {
+    for number in view.init() {
+        let Some(InitStep::FreezeTmpfs { slot, .. }) = view.step(number).init else { continue };
         finding.applies = true;
         let makes = |other| {
             matches!(
-                look.step(other).init,
+                view.step(other).init,
                 Some(InitStep::MountFs(mount)) if mount.kept == Some(*slot) && mount.kind == c"tmpfs"
             )
         };
-        if !look.init().take_while(|other| *other < number).any(makes) {
-            finding.blame(number);
+        if !view.init().take_while(|other| *other < number).any(makes) {
+            finding.report(number);
         }
     }
 }

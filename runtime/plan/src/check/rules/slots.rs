@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use crate::Plan;
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look};
+use crate::check::law::{Finding, Law, View};
 use crate::check::pick::init;
 use crate::step::{DeviceSource, InitStep, MountFs, ParentStep, Slot, TimeNamespace};
 
@@ -152,11 +152,11 @@ impl Filled {
     }
 }
 
-fn slots_filled(look: &Look<'_>, finding: &mut Finding) {
+fn slots_filled(view: &View<'_>, finding: &mut Finding) {
     finding.applies = true;
-    let mut filled = Filled::new(look.plan);
+    let mut filled = Filled::new(view.plan);
     let mut is_born = false;
-    for (number, step) in look.plan.parent.iter().enumerate() {
+    for (number, step) in view.plan.parent.iter().enumerate() {
         let mut is_good = true;
         step.touches(&mut |touch| {
             is_good &= match touch {
@@ -166,16 +166,16 @@ fn slots_filled(look: &Look<'_>, finding: &mut Finding) {
         });
         is_born |= matches!(step, ParentStep::Clone { .. });
         if !is_good {
-            finding.blame(number);
+            finding.report(number);
         }
     }
-    for number in look.init() {
-        let Some(step) = look.step(number).init else { continue };
+    for number in view.init() {
+        let Some(step) = view.step(number).init else { continue };
         for slot in step.slots() {
             // An existing container already has its root.
             let is_there = slot == Slot::ROOT && matches!(step, InitStep::OpenConsole { .. });
             if !is_there && !filled.has(slot) {
-                finding.blame(number);
+                finding.report(number);
             }
         }
         let slot = match step {
@@ -187,19 +187,19 @@ fn slots_filled(look: &Look<'_>, finding: &mut Finding) {
             _ => continue,
         };
         if !filled.set(slot) {
-            finding.blame(number);
+            finding.report(number);
         }
     }
 }
 
-fn unused_after_release(look: &Look<'_>, finding: &mut Finding) {
-    let Some(released) = look.first(init!(InitStep::ReleaseDescriptors { .. })) else { return };
+fn unused_after_release(view: &View<'_>, finding: &mut Finding) {
+    let Some(released) = view.first(init!(InitStep::ReleaseDescriptors { .. })) else { return };
     finding.applies = true;
-    for number in released..look.steps().end {
-        if let Some(step) = look.step(number).init
+    for number in released..view.steps().end {
+        if let Some(step) = view.step(number).init
             && step.slots().any(|slot| !KEPT.contains(&slot))
         {
-            finding.blame(number);
+            finding.report(number);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The parent's steps before init exists.
 
 use crate::check::Rule;
-use crate::check::law::{Finding, Law, Look};
+use crate::check::law::{Finding, Law, View};
 use crate::check::pick::{
     Step, executes, goes_elsewhere, init, joins, mounts, parent, parent_takes, takes,
 };
@@ -122,16 +122,16 @@ pub const RULES: &[Rule] = &[
 
 /// Checks that every process is undumpable before it shares namespaces: it becomes undumpable itself, or inherits the
 /// flag. An init that joins nothing shares nothing until the createRuntime hooks have run.
-fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
+fn undumpable_before_sharing(view: &View<'_>, finding: &mut Finding) {
     finding.applies = true;
-    let of_parent = look.first(parent!(ParentStep::Undumpable));
-    let own = look.first(init!(InitStep::Undumpable));
+    let of_parent = view.first(parent!(ParentStep::Undumpable));
+    let own = view.first(init!(InitStep::Undumpable));
     let is_inherited =
-        of_parent.is_some() && of_parent < look.first(parent!(ParentStep::Clone { .. }));
-    let hooks = look.first(init!(InitStep::AwaitHooks));
-    let hooks = hooks.filter(|_| look.all(|step| joins(step) || goes_elsewhere(step)).is_empty());
-    for number in look.all(shares) {
-        let is_so = match look.step(number).init {
+        of_parent.is_some() && of_parent < view.first(parent!(ParentStep::Clone { .. }));
+    let hooks = view.first(init!(InitStep::AwaitHooks));
+    let hooks = hooks.filter(|_| view.all(|step| joins(step) || goes_elsewhere(step)).is_empty());
+    for number in view.all(shares) {
+        let is_so = match view.step(number).init {
             Some(_) => {
                 let is_alone = hooks.is_some_and(|hooks| number < hooks);
                 is_inherited || is_alone || own.is_some_and(|own| own < number)
@@ -139,7 +139,7 @@ fn undumpable_before_sharing(look: &Look<'_>, finding: &mut Finding) {
             None => of_parent.is_some_and(|of_parent| of_parent < number),
         };
         if !is_so {
-            finding.blame(number);
+            finding.report(number);
         }
     }
 }
