@@ -42,7 +42,7 @@ pub fn run(args: sys::Args) -> i32 {
 }
 
 fn try_run(args: sys::Args) -> Result<i32, Errno> {
-    signal::hear_of_children();
+    signal::reset_sigchld();
     // All signals are blocked, so that the kernel queues them for the signalfd. Unblocked signals without a handler
     // would be discarded, since this process is the first in its pid namespace.
     signal::set_mask(SignalSet::ALL)?;

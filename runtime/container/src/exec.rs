@@ -236,7 +236,7 @@ impl Container {
         let (pid_file, pidfd_socket) = (options.pid_file, options.pidfd_socket);
         let mut on_turn = |turn: Turn<'_>| match turn {
             Turn::Born(child) => announce(child, "setns", pid_file, pidfd_socket, self.trace),
-            Turn::IsAwaited | Turn::Exists(_) | Turn::GoesOn(_) => Ok(()),
+            Turn::Cloned | Turn::Exists(_) | Turn::PreCommit(_) => Ok(()),
         };
         let launched = launch::launch(plan, given, &bundle, self.trace, &mut on_turn);
         Ok(launched.inspect_err(|_| forget(options.pid_file))?)

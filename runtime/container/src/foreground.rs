@@ -32,7 +32,7 @@ impl Signals {
     /// Blocks all signals. With `subreaper`, this process becomes the parent of orphaned descendants and reaps them.
     pub fn block(subreaper: bool, trace: &Trace) -> Result<Self, Error> {
         trace.point("block", "signals")?;
-        signal::hear_of_children();
+        signal::reset_sigchld();
         if subreaper {
             set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
         }

@@ -244,7 +244,7 @@ impl Making<'_> {
         // Closed after the launch.
         let mut of_fork = None;
         let mut on_turn = |turn: Turn<'_>| match turn {
-            Turn::IsAwaited => {
+            Turn::Cloned => {
                 if let Some(fork) = &mut fork {
                     let since = trace.clock();
                     // If this fails, it is tried again once init exists.
@@ -280,7 +280,7 @@ impl Making<'_> {
             }
             // Closes this command's descriptor of the lock. Init holds a duplicate until its execve(2), so that other
             // commands see the container once its program begins.
-            Turn::GoesOn(forked) => {
+            Turn::PreCommit(forked) => {
                 if let Some(mut fork) = fork.take() {
                     let program = fork.complete(plan, trace);
                     let program = program.map_err(|reason| self.give_up_template(reason, &fork))?;

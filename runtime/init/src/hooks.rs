@@ -225,7 +225,7 @@ pub fn spawn(
     output: &OwnedFd,
     manner: &Manner<'_>,
 ) -> Result<Child, Errno> {
-    sys::signal::hear_of_children();
+    sys::signal::reset_sigchld();
     // SAFETY: one thread; the child only makes system calls, then execs or exits.
     match unsafe { clone3(CloneFlags::empty(), None) }? {
         Clone::Parent(child) => Ok(child),

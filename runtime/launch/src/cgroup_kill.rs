@@ -21,7 +21,7 @@ const PATIENCE: u32 = 1;
 
 /// Tests whether the kernel kills processes created in this v2 cgroup, by creating a process that exits at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
-    sys::signal::hear_of_children();
+    sys::signal::reset_sigchld();
     // SAFETY: one thread; the child makes one system call.
     match unsafe { clone3(CloneFlags::empty(), Some(cgroup)) } {
         Ok(Clone::Child) => sys::start::exit(0),

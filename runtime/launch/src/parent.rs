@@ -3,8 +3,8 @@
 mod attempt;
 mod cgroups;
 mod clone;
+mod fallback;
 mod hear;
-mod ladder;
 mod namespaces;
 mod nodes;
 mod outside;
@@ -38,7 +38,7 @@ use init::fault::{self, Place};
 use init::take::OUT_OF_ORDER;
 
 use crate::error::words;
-use attempt::{Wanted, Way};
+use attempt::{CgroupEntry, CloneSpec};
 use hear::unexpected;
 pub(crate) use hear::{await_message, not_executed};
 
@@ -49,14 +49,14 @@ const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 pub enum Turn<'a> {
     /// An intermediate with its own memory is creating init, which takes some 0.3 ms. An error is ignored. If init has to
     /// be created in another way, this turn comes again.
-    IsAwaited,
+    Cloned,
     /// Init exists. If the plan has an admission, init waits for it.
     Exists(&'a Child),
     /// Init is to be recorded. No program of the container runs before the callback returns.
     Born(&'a Child),
     /// The parent is about to send init the message that it may continue ([`Word::Commit`]). The callback may provide
     /// the pidfd of a process that a template has forked to run as the program ([`Word::Forked`]).
-    GoesOn(&'a RefCell<Option<OwnedFd>>),
+    PreCommit(&'a RefCell<Option<OwnedFd>>),
 }
 
 /// A callback that is called at each [`Turn`] of a launch.
@@ -257,9 +257,9 @@ impl Parent<'_> {
             ParentStep::EnterNamespace { slot, kind } => self.enter_namespace(*slot, *kind)?,
             ParentStep::RunOn(cpus) => self.run_on(cpus)?,
             ParentStep::Clone { flags, intermediate, memory, time, into_cgroup, thread_move } => {
-                let way = Way { into_cgroup: *into_cgroup, thread_move: *thread_move };
-                let wanted = Wanted { flags: *flags, intermediate: *intermediate, time: *time };
-                self.clone_init(wanted, way, *memory)?;
+                let entry = CgroupEntry { into_cgroup: *into_cgroup, thread_move: *thread_move };
+                let spec = CloneSpec { flags: *flags, intermediate: *intermediate, time: *time };
+                self.clone_init(spec, entry, *memory)?;
             }
             ParentStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
             ParentStep::MakeNetwork => self.make_network()?,
@@ -291,7 +291,7 @@ impl Parent<'_> {
             ParentStep::AwaitReady => self.await_message(&Message::Ready)?,
             ParentStep::Commit => {
                 let forked = RefCell::new(None);
-                (self.on_turn)(Turn::GoesOn(&forked))?;
+                (self.on_turn)(Turn::PreCommit(&forked))?;
                 match forked.take() {
                     None => self.say(Word::Commit)?,
                     Some(program) => self.say_forked(&program)?,

@@ -63,7 +63,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
     // All signals are blocked and read in the loop. A write to a closed pipe therefore fails with
     // EPIPE and does not kill the shim.
     set_mask(SignalSet::ALL).context("rt_sigprocmask", "")?;
-    sys::signal::hear_of_children();
+    sys::signal::reset_sigchld();
     let signals = signalfd(SignalSet::ALL).context("signalfd", "")?;
     set_child_subreaper(Some(getpid())).context("prctl", "PR_SET_CHILD_SUBREAPER")?;
     // Only processes with CAP_SYS_PTRACE on the host may read the memory of the shim and of its workers.

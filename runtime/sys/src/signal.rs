@@ -88,7 +88,7 @@ extern "C" fn end(_: i32) -> ! {
 
 /// Resets SIGCHLD to its default action. If the process inherits SIGCHLD as ignored, the kernel reaps its children and
 /// their exit status is lost (wait(2), "NOTES").
-pub fn hear_of_children() {
+pub fn reset_sigchld() {
     const SIGCHLD: usize = 17;
     // SAFETY: the action is SIG_DFL.
     unsafe { set_action(SIGCHLD, &DEFAULT) };

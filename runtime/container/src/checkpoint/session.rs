@@ -99,7 +99,7 @@ impl Session {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .context("socketpair", "criu")?;
         let (trouble, theirs_of_trouble) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "criu")?;
-        sys::signal::hear_of_children();
+        sys::signal::reset_sigchld();
         let fds: Vec<BorrowedFd<'_>> =
             streams.into_iter().chain([theirs.as_fd()]).chain(others.iter().copied()).collect();
         let envp: Vec<_> = env.environment().collect();

@@ -12,7 +12,7 @@ use crate::Error;
 
 /// The way in which init joins its cgroup.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct CgroupEntry {
     /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).
     pub into_cgroup: bool,
     /// Whether init joins v1 cgroups by moving its only thread.
@@ -21,14 +21,14 @@ pub(super) struct Way {
 
 /// The plan's requirements for the clone, which are the same for each attempt.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct CloneSpec {
     /// The new namespaces.
     pub flags: CloneFlags,
     pub intermediate: Option<Intermediate>,
     pub time: Option<TimeNamespace>,
 }
 
-impl Wanted {
+impl CloneSpec {
     /// Returns the namespaces that the parent's clone creates. If there is an intermediate, the result is empty,
     /// because the intermediate creates the namespaces later.
     pub fn at_birth(self) -> CloneFlags {
@@ -38,7 +38,7 @@ impl Wanted {
 
 /// One way to create init.
 pub(super) struct Attempt {
-    pub way: Way,
+    pub entry: CgroupEntry,
     pub memory: Memory,
     /// The files through which init joins its cgroup, if it is not created there.
     pub procs: Vec<OwnedFd>,
@@ -52,7 +52,7 @@ pub(super) struct Attempt {
 impl Attempt {
     /// Returns the directory in which init, or its intermediate, is created.
     pub fn born_in<'a>(&'a self, own: Option<&'a Cgroup>) -> Option<BorrowedFd<'a>> {
-        let is_born_inside = self.way.into_cgroup && self.moved == Moved::No;
+        let is_born_inside = self.entry.into_cgroup && self.moved == Moved::No;
         let cgroup = self.beside.as_ref().or(own).filter(|_| is_born_inside);
         cgroup.and_then(Cgroup::dir_fd)
     }
@@ -70,14 +70,14 @@ pub(super) enum Moved {
 }
 
 /// The reason why an attempt failed.
-pub(super) enum Fell {
+pub(super) enum AttemptError {
     /// The clone itself failed.
     Clone(Errno),
     /// A step before or after the clone failed.
     Other(Error),
 }
 
-impl From<sys::Error> for Fell {
+impl From<sys::Error> for AttemptError {
     fn from(error: sys::Error) -> Self {
         Self::Other(error.into())
     }

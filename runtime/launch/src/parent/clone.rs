@@ -16,7 +16,7 @@ use sys::clone::{Child, CloneFlags};
 use sys::sched::Affinity;
 use trace::Recorder;
 
-use super::attempt::{Attempt, Fell, Moved, Wanted, Way};
+use super::attempt::{Attempt, AttemptError, CgroupEntry, CloneSpec, Moved};
 use super::hear::unexpected;
 use super::{Parent, Turn, no_child};
 use crate::clock::{self, Elsewhere};
@@ -75,11 +75,11 @@ impl Parent<'_> {
     /// Creates init, and returns to the namespaces and CPUs that this process left for the clone, even if the clone fails.
     pub(super) fn clone_init(
         &mut self,
-        wanted: Wanted,
-        way: Way,
+        spec: CloneSpec,
+        entry: CgroupEntry,
         memory: Memory,
     ) -> Result<(), Error> {
-        let made = self.make_init(wanted, way, memory);
+        let made = self.make_init(spec, entry, memory);
         let own = self.return_to_own();
         let (born, mut attempt) = made?;
         sys::exec::close_each(core::mem::take(&mut attempt.procs));
@@ -88,7 +88,7 @@ impl Parent<'_> {
             if let Some((step, ahead)) = self.plan.init.iter().enumerate().find_map(own_time) {
                 recorder.set_move(step, ahead);
             }
-            if wanted.time.is_some() {
+            if spec.time.is_some() {
                 recorder.set_ahead(clock::ahead(child.pid, self.slots).unwrap_or(0));
             }
             self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.parent.len());
@@ -110,8 +110,12 @@ impl Parent<'_> {
     }
 
     /// Makes one attempt to create init.
-    pub(super) fn try_clone(&mut self, wanted: Wanted, attempt: &Attempt) -> Result<Born, Fell> {
-        let Wanted { flags, intermediate, time } = wanted;
+    pub(super) fn try_clone(
+        &mut self,
+        spec: CloneSpec,
+        attempt: &Attempt,
+    ) -> Result<Born, AttemptError> {
+        let CloneSpec { flags, intermediate, time } = spec;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
         // An intermediate that shares the memory needs no relay: the intermediate stores init's pid in `job`, and the
         // parent waits for the intermediate's exit.
@@ -162,20 +166,20 @@ impl Parent<'_> {
         if intermediate.is_some() {
             // Until the parent has both init's pid and a pidfd, the kernel must not reap init: a pid could be reused,
             // and a pidfd no longer tells the pid.
-            sys::signal::hear_of_children();
+            sys::signal::reset_sigchld();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
-        let child = begin(job, wanted.at_birth(), born_in).map_err(Fell::Clone);
+        let child = begin(job, spec.at_birth(), born_in).map_err(AttemptError::Clone);
         let child = child.and_then(|child| match intermediate {
             None => Ok(child),
             Some(_) => {
                 // An intermediate that shares the memory expects that nothing else uses it. From another cgroup
                 // namespace, files of cgroups would not be those that they are for others.
                 if relay.is_some() && self.own_namespaces.is_empty() {
-                    let _ = (self.on_turn)(Turn::IsAwaited);
+                    let _ = (self.on_turn)(Turn::Cloned);
                 }
                 let relay = relay.as_ref().map(|(ours, _)| ours);
-                self.receive_init(child, &ours, relay, job).map_err(Fell::Other)
+                self.receive_init(child, &ours, relay, job).map_err(AttemptError::Other)
             }
         });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
@@ -183,16 +187,16 @@ impl Parent<'_> {
         match (child, back) {
             (Ok(child), back) => Ok(Born { child, channel: ours, recorder, awaits_move, back }),
             (Err(_), Err(lost)) => Err(lost.into()),
-            (Err(fell), Ok(())) => Err(fell),
+            (Err(error), Ok(())) => Err(error),
         }
     }
 
     /// Opens the files through which init joins its cgroup: the files of the v1 hierarchies, and cgroup.procs of the v2
     /// cgroup unless init is created in that cgroup (CLONE_INTO_CGROUP).
-    pub(super) fn open_entrances(&self, way: Way) -> Result<Vec<OwnedFd>, Error> {
+    pub(super) fn open_entrances(&self, entry: CgroupEntry) -> Result<Vec<OwnedFd>, Error> {
         let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
-        let mut procs = cgroup.entrances(way.thread_move)?;
-        if !way.into_cgroup {
+        let mut procs = cgroup.entrances(entry.thread_move)?;
+        if !entry.into_cgroup {
             procs.extend(cgroup.unified_procs_fd()?);
         }
         Ok(procs)

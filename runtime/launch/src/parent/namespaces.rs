@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use sys::Context;
 use sys::clone::CloneFlags;
 
-use super::attempt::Way;
+use super::attempt::CgroupEntry;
 use super::{Parent, no_child};
 use crate::Error;
 
@@ -41,13 +41,13 @@ impl Parent<'_> {
     /// the mount option nsdelegate, the kernel refuses moves across the border of a cgroup namespace. Since Linux 5.16,
     /// the kernel checks the namespace of the process that opened the file (`cgroup_procs_write_permission`).
     fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
-        let way = self.plan.parent.iter().find_map(|step| match step {
+        let entry = self.plan.parent.iter().find_map(|step| match step {
             ParentStep::Clone { into_cgroup, thread_move, .. } => {
-                Some(Way { into_cgroup: *into_cgroup, thread_move: *thread_move })
+                Some(CgroupEntry { into_cgroup: *into_cgroup, thread_move: *thread_move })
             }
             _ => None,
         });
-        way.map(|way| self.open_entrances(way)).transpose()
+        entry.map(|entry| self.open_entrances(entry)).transpose()
     }
 
     /// Returns to the CPUs and namespaces that this process left for the clone: those of hooks, and of init in a second

@@ -208,7 +208,7 @@ fn settle(daemon: &Daemon, null: OwnedFd, hears: &OwnedFd) -> Result<(), sys::Er
     #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
     // SAFETY: of the values that this process has copied, the daemon uses and drops only owners of kept descriptors.
     unsafe { sys::exec::close_all_but(3, &kept) }.context("close_range", "")?;
-    sys::signal::hear_of_children();
+    sys::signal::reset_sigchld();
     // The group's other containers may exist longer than this container's bundle, which must not stay in use as the
     // working directory.
     chdir("/").context("chdir", "/")

@@ -1,15 +1,15 @@
 //! The methods of creating init. If an attempt fails, and another method avoids the reason of the
 //! failure, that method is tried next.
 //!
-//! | rung | reason of the failure | alternative |
+//! | fallback | reason of the failure | alternative |
 //! |---|---|---|
 //! | [`beside_init`] | the cgroup accepts no processes, or was removed | init starts in the current cgroup of the container's init |
 //! | [`by_itself`] | a seccomp filter refuses clone3(2), and clone(2) lacks CLONE_INTO_CGROUP | init moves itself to its cgroup |
 //! | [`by_systemd`] | only the caller's systemd may move init there | init starts outside; systemd moves it |
 //! | [`past_the_limit`] | the intermediate used up the cgroup's PID limit | the intermediate and init start outside the cgroup; the parent moves init |
 //!
-//! Each rung is tried at most once, from top to bottom. The kernel checks the PID limit when a process forks, not when
-//! a process is moved into the cgroup.
+//! Each fallback is tried at most once, from top to bottom. The kernel checks the PID limit when a process forks, not
+//! when a process is moved into the cgroup.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -19,43 +19,43 @@ use plan::step::Memory;
 use rustix::io::Errno;
 
 use super::Parent;
-use super::attempt::{Attempt, Fell, Moved, Wanted, Way};
+use super::attempt::{Attempt, AttemptError, CgroupEntry, CloneSpec, Moved};
 use super::clone::Born;
 use crate::Error;
 
-/// Changes a failed attempt so that it may succeed; returns false if the rung does not apply to this failure.
-type Rung = fn(&mut Parent<'_>, Wanted, &mut Attempt, &Fell) -> Result<bool, Error>;
+/// Changes a failed attempt so that it may succeed; returns false if the fallback does not apply to this failure.
+type Fallback = fn(&mut Parent<'_>, CloneSpec, &mut Attempt, &AttemptError) -> Result<bool, Error>;
 
-const LADDER: [Rung; 4] = [beside_init, by_itself, by_systemd, past_the_limit];
+const FALLBACKS: [Fallback; 4] = [beside_init, by_itself, by_systemd, past_the_limit];
 
 impl Parent<'_> {
     /// Creates init in the first way that works.
     pub(super) fn make_init(
         &mut self,
-        wanted: Wanted,
-        way: Way,
+        spec: CloneSpec,
+        entry: CgroupEntry,
         memory: Memory,
     ) -> Result<(Born, Attempt), Error> {
         let (beside, moved) = (None, Moved::No);
-        let mut attempt = Attempt { way, memory, procs: Vec::new(), beside, moved };
-        if !way.into_cgroup {
+        let mut attempt = Attempt { entry, memory, procs: Vec::new(), beside, moved };
+        if !entry.into_cgroup {
             self.go_after_init(&mut attempt);
         }
         attempt.procs = match self.entrances.take() {
             Some(opened) => opened,
-            None => self.open_entrances(way)?,
+            None => self.open_entrances(entry)?,
         };
-        let mut rungs = LADDER.into_iter();
+        let mut fallbacks = FALLBACKS.into_iter();
         loop {
-            let fell = match self.try_clone(wanted, &attempt) {
+            let error = match self.try_clone(spec, &attempt) {
                 Ok(born) => return Ok((born, attempt)),
-                Err(fell) => fell,
+                Err(error) => error,
             };
             loop {
-                match rungs.next() {
-                    Some(rung) if rung(self, wanted, &mut attempt, &fell)? => break,
+                match fallbacks.next() {
+                    Some(fallback) if fallback(self, spec, &mut attempt, &error)? => break,
                     Some(_) => {}
-                    None => return Err(self.in_words(wanted, &attempt, fell)),
+                    None => return Err(self.in_words(spec, &attempt, error)),
                 }
             }
         }
@@ -71,10 +71,10 @@ impl Parent<'_> {
     }
 
     #[cold]
-    fn in_words(&self, wanted: Wanted, attempt: &Attempt, fell: Fell) -> Error {
-        let errno = match fell {
-            Fell::Other(error) => return error,
-            Fell::Clone(errno) => errno,
+    fn in_words(&self, spec: CloneSpec, attempt: &Attempt, error: AttemptError) -> Error {
+        let errno = match error {
+            AttemptError::Other(error) => return error,
+            AttemptError::Clone(errno) => errno,
         };
         let is_born_inside = attempt.born_in(self.cgroup.as_ref()).is_some();
         let place = self.cgroup.as_ref().and_then(Cgroup::unified_path);
@@ -84,9 +84,9 @@ impl Parent<'_> {
             (Errno::ACCESS, _) if is_born_inside => format!(
                 "{:?} into its cgroup (this requires write access to cgroup.procs of the nearest \
                  common ancestor of it and the caller's cgroup)",
-                wanted.at_birth()
+                spec.at_birth()
             ),
-            _ => format!("{:?}", wanted.at_birth()),
+            _ => format!("{:?}", spec.at_birth()),
         };
         sys::Error::new("clone3", object, errno).into()
     }
@@ -96,11 +96,12 @@ impl Parent<'_> {
 /// itself.
 fn beside_init(
     parent: &mut Parent<'_>,
-    _: Wanted,
+    _: CloneSpec,
     attempt: &mut Attempt,
-    fell: &Fell,
+    error: &AttemptError,
 ) -> Result<bool, Error> {
-    let is_closed = matches!(fell, Fell::Clone(Errno::BUSY | Errno::OPNOTSUPP | Errno::NODEV));
+    let is_closed =
+        matches!(error, AttemptError::Clone(Errno::BUSY | Errno::OPNOTSUPP | Errno::NODEV));
     if !is_closed || attempt.born_in(parent.cgroup.as_ref()).is_none() {
         return Ok(false);
     }
@@ -116,18 +117,18 @@ fn beside_init(
 /// cgroup, so init moves itself.
 fn by_itself(
     parent: &mut Parent<'_>,
-    _: Wanted,
+    _: CloneSpec,
     attempt: &mut Attempt,
-    fell: &Fell,
+    error: &AttemptError,
 ) -> Result<bool, Error> {
-    let is_refused = matches!(fell, Fell::Clone(Errno::NOSYS | Errno::PERM));
+    let is_refused = matches!(error, AttemptError::Clone(Errno::NOSYS | Errno::PERM));
     if !is_refused || attempt.born_in(parent.cgroup.as_ref()).is_none() {
         return Ok(false);
     }
     parent.is_not_born_inside = true;
-    attempt.way.into_cgroup = false;
+    attempt.entry.into_cgroup = false;
     parent.go_after_init(attempt);
-    attempt.procs = parent.open_entrances(attempt.way)?;
+    attempt.procs = parent.open_entrances(attempt.entry)?;
     Ok(true)
 }
 
@@ -135,11 +136,11 @@ fn by_itself(
 /// systemd moves init, if possible.
 fn by_systemd(
     parent: &mut Parent<'_>,
-    _: Wanted,
+    _: CloneSpec,
     attempt: &mut Attempt,
-    fell: &Fell,
+    error: &AttemptError,
 ) -> Result<bool, Error> {
-    let is_denied = matches!(fell, Fell::Clone(Errno::ACCESS));
+    let is_denied = matches!(error, AttemptError::Clone(Errno::ACCESS));
     let helps = is_denied && parent.cgroup.as_ref().is_some_and(Cgroup::is_of_user);
     if helps {
         attempt.moved = Moved::Unified;
@@ -152,15 +153,15 @@ fn by_systemd(
 /// Such a start takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
-    wanted: Wanted,
+    spec: CloneSpec,
     attempt: &mut Attempt,
-    fell: &Fell,
+    error: &AttemptError,
 ) -> Result<bool, Error> {
     let is_crowded_out = matches!(
-        fell,
-        Fell::Other(Error::Init { step, errno: Errno::AGAIN, .. }) if step == init::intermediate::CLONE
+        error,
+        AttemptError::Other(Error::Init { step, errno: Errno::AGAIN, .. }) if step == init::intermediate::CLONE
     );
-    let helps = is_crowded_out && parent.may_move(wanted.intermediate);
+    let helps = is_crowded_out && parent.may_move(spec.intermediate);
     if helps {
         attempt.moved = Moved::Everywhere;
     }
