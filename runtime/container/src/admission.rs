@@ -29,7 +29,7 @@ pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Err
                 return Ok(None);
             }
             Admission::Failed(errno) => {
-                (warn.0)(&format!("starts without a permit: semtimedop: {errno}"));
+                (warn.record)(&format!("starts without a permit: semtimedop: {errno}"));
                 return Ok(None);
             }
             // The limit was removed; another limit may have replaced it.
@@ -40,7 +40,7 @@ pub(crate) fn admit(trace: &Trace, warn: Warn<'_>) -> Result<Option<Permit>, Err
 }
 
 fn overdue(longest: Duration, width: usize, warn: Warn<'_>) {
-    (warn.0)(&format!(
+    (warn.record)(&format!(
         "no permit to start in {} s, with {width} in flight at once: starts without one; \
          see \"dayfly host limit\"",
         longest.as_secs()

@@ -35,7 +35,7 @@ impl Bundle {
     /// If the configuration is not valid.
     pub fn parse(&self, trace: &Trace, warn: Warn<'_>) -> Result<Spec<'_>, Error> {
         let spec = trace.work(Phase::Configuration, "parse config", "", || self.spec(warn))?;
-        annotations::without_effect(&spec).for_each(|warning| (warn.1)(&warning));
+        annotations::without_effect(&spec).for_each(|warning| (warn.print)(&warning));
         trace.heed(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
         Ok(spec)
     }

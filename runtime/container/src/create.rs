@@ -11,9 +11,9 @@ use trace::{PROGRAM, Phase};
 use crate::admission::admit;
 use crate::bundle::Bundle;
 use crate::console::Terminal;
+use crate::create_context::{CreateContext, Purpose};
 use crate::directory::check_id;
-use crate::make::Made;
-use crate::making::{Making, Purpose};
+use crate::make::LaunchedContainer;
 use crate::notify::Relay;
 use crate::options::{CreateOptions, RunOptions};
 use crate::start_cpus::StartCpus;
@@ -103,17 +103,17 @@ fn try_create(
     let trace = store.trace();
     let _permit = admit(trace, options.warn)?;
     let cpus = StartCpus::enter(options.start_cpus, trace, options.warn)?;
-    let mut making = Making::begin(store, options, bundle, spec, Purpose::Start)?;
-    making.find_template()?;
-    let console = making.console(true, connected)?;
-    let request = making.ask(&cpus, console.source(), true)?;
+    let mut context = CreateContext::begin(store, options, bundle, spec, Purpose::Start)?;
+    context.find_template()?;
+    let console = context.console(true, connected)?;
+    let request = context.ask(&cpus, console.source(), true)?;
     // Hooks and the container's process get the default action.
     sys::signal::ignore_file_size(true);
-    let made = making.make(request, console)?;
-    if let Some(pooled) = making.pooled {
+    let made = context.make(request, console)?;
+    if let Some(pooled) = context.pooled {
         pooled.keep();
     }
-    let Made { container, child, pending, notify, _rootfs, .. } = made;
+    let LaunchedContainer { container, child, pending, notify, _rootfs, .. } = made;
     let created = Created { init: child, cgroup: container.cgroup_location().cloned() };
     // The descriptor of the lock stays open until this process exits. Until then init shares the memory of this
     // process, so no process that could trace init may enter the container.
@@ -141,9 +141,9 @@ fn try_run(
     let cpus = StartCpus::enter(create.start_cpus, trace, create.warn)?;
     let bundle = Bundle::load(create, trace)?;
     let spec = bundle.parse(trace, create.warn)?;
-    let mut making = Making::begin(store, create, &bundle, spec, Purpose::Start)?;
-    making.find_template()?;
-    let mut console = making.console(options.detach, connected)?;
+    let mut context = CreateContext::begin(store, create, &bundle, spec, Purpose::Start)?;
+    context.find_template()?;
+    let mut console = context.console(options.detach, connected)?;
     let ours = console.take_receiver();
     let signals = match options.detach {
         true => {
@@ -152,21 +152,21 @@ fn try_run(
         }
         false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
     };
-    let mut request = making.ask(&cpus, console.source(), false)?;
+    let mut request = context.ask(&cpus, console.source(), false)?;
     request.terminal_size = ours.as_ref().and_then(|_| Terminal::own_size());
-    let has_terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
+    let has_terminal = context.spec.process.as_ref().is_some_and(|process| process.terminal);
     // If no action depends on the program's start, the kernel need not wake this process at that
     // time: the process learns at the program's exit that the program was started.
     request.attended = !options.detach
         && !has_terminal
         && !trace.is_on()
         && permit.is_none()
-        && making.spec.hooks.poststart.is_empty();
+        && context.spec.hooks.poststart.is_empty();
     // In the foreground the signal is blocked, and would end this process when it is not blocked any more.
-    let made = making.make(request, console);
+    let made = context.make(request, console);
     let mut made = made.inspect_err(|_| sys::signal::ignore_file_size(true))?;
     drop(permit);
-    let Making { spec, manager, pooled, prepared, .. } = making;
+    let CreateContext { spec, manager, pooled, prepared, .. } = context;
     if let Some(pooled) = pooled {
         pooled.keep();
     }
@@ -227,14 +227,14 @@ pub fn compile(
     attempt(options, |options, _| {
         let spec = bundle.spec(options.warn)?;
         let cpus = StartCpus::enter(options.start_cpus, store.trace(), options.warn)?;
-        let mut making = Making::begin(store, options, &bundle, spec, Purpose::Plan)?;
-        making.find_template()?;
-        let terminal = making.spec.process.as_ref().is_some_and(|process| process.terminal);
+        let mut context = CreateContext::begin(store, options, &bundle, spec, Purpose::Plan)?;
+        context.find_template()?;
+        let terminal = context.spec.process.as_ref().is_some_and(|process| process.terminal);
         let console = match options.console_socket.filter(|_| terminal) {
             Some(socket) => Some(plan::Console::Socket(socket)),
             None => terminal.then_some(plan::Console::Foreground),
         };
-        let request = making.ask(&cpus, console, wait_for_start)?;
-        making.plan(request)
+        let request = context.ask(&cpus, console, wait_for_start)?;
+        context.plan(request)
     })
 }

@@ -72,7 +72,7 @@ pub(crate) fn after_stop(container: &Container, warn: Warn<'_>) {
         let one = Hooks { kind: hooks.kind, list: core::slice::from_ref(hook) };
         if let Err(mut failed) = try_run(container, &one, "stopped", 0) {
             failed.index = index;
-            (warn.0)(&failed.describe(&one).to_string());
+            (warn.record)(&failed.describe(&one).to_string());
         }
     }
 }

@@ -25,9 +25,9 @@ use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::Context;
 use sys::fs::c_path;
 
+use crate::create_context::Purpose;
 use crate::directory::{self, TryClone};
 use crate::layered::record::LayeredRecord;
-use crate::making::Purpose;
 use crate::options::{CreateOptions, LayeredOptions, UserNamespace};
 use crate::store::Claim;
 use crate::{Error, Store, time};

@@ -23,12 +23,12 @@ use trace::{PROGRAM, Phase};
 use crate::announce::{announce, check_preserved};
 use crate::cache::Missing;
 use crate::console::Console;
+use crate::create_context::CreateContext;
 use crate::directory::{self, START, path_in};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
-use crate::making::Making;
 use crate::notify;
 use crate::options::CLAIMED;
 use crate::output::Redirected;
@@ -38,7 +38,7 @@ use crate::template::{self, Fork, Refusal, Requests, Template};
 use crate::{Container, Error, TemplateUse, Trace, hooks, pid_file, time};
 
 /// A container that was launched.
-pub(crate) struct Made {
+pub(crate) struct LaunchedContainer {
     pub container: Container,
     pub child: Child,
     pub pending: Option<Pending>,
@@ -50,7 +50,7 @@ pub(crate) struct Made {
     pub _rootfs: Option<rootfs::Assembled>,
 }
 
-impl Made {
+impl LaunchedContainer {
     /// Adds the period from the program's start until now to the trace's time line.
     pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
         let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
@@ -71,8 +71,8 @@ pub(crate) struct Claimed {
     pub lock: Option<OwnedFd>,
 }
 
-/// What is begun before the container's directory exists.
-struct Begun<'a> {
+/// What is prepared before the container's directory exists.
+struct LaunchInput<'a> {
     /// The socket of a container that becomes a template.
     requests: Option<Requests>,
     /// The fork of the program by a template.
@@ -80,9 +80,13 @@ struct Begun<'a> {
     given: Given,
 }
 
-impl Making<'_> {
+impl CreateContext<'_> {
     /// Claims the id, writes the record, and runs the plan. If any of these steps fails, undoes all of them.
-    pub(crate) fn make(&self, request: Request<'_>, console: Console<'_>) -> Result<Made, Error> {
+    pub(crate) fn make(
+        &self,
+        request: Request<'_>,
+        console: Console<'_>,
+    ) -> Result<LaunchedContainer, Error> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
         let mut request = self.with_root(request);
@@ -108,8 +112,8 @@ impl Making<'_> {
         let console = console.into_sender();
         let given = Given { console, blank, network, devices, stand_in, ..Given::default() };
         let (mut claimed, file) = self.claim(request.wait_for_start)?;
-        let begun = Begun { requests, fork, given };
-        let made = self.launch_in(&mut claimed, file, &request, plan, begun);
+        let input = LaunchInput { requests, fork, given };
+        let made = self.launch_in(&mut claimed, file, &request, plan, input);
         if let (Ok(_), Some(missing), Some(program)) = (&made, missing, &request.filter) {
             // Not earlier: a `run` does this while its program runs.
             let since = trace.clock();
@@ -214,10 +218,10 @@ impl Making<'_> {
         file: OwnedFd,
         request: &Request<'_>,
         plan: &'static Plan,
-        begun: Begun<'_>,
-    ) -> Result<Recorded, Error> {
+        input: LaunchInput<'_>,
+    ) -> Result<LaunchResult, Error> {
         let (options, trace) = (self.options, self.trace);
-        let Begun { requests, mut fork, mut given } = begun;
+        let LaunchInput { requests, mut fork, mut given } = input;
         let Claimed { directory, lock } = claimed;
         let notify = self.listen_for_readiness(request, directory)?;
         let record = self.describe(request, plan)?;
@@ -297,7 +301,7 @@ impl Making<'_> {
             let missing = sys::Error::new("record", "process", sys::Errno::CHILD);
             Error::Launch(launch::Error::from(missing).of_plan(plan))
         })?;
-        Ok(Recorded { header, record, launched, notify, is_run: !request.wait_for_start })
+        Ok(LaunchResult { header, record, launched, notify, is_run: !request.wait_for_start })
     }
 
     /// Keeps the reason why the template does not fork the program; returns the error that ends the launch.
@@ -364,8 +368,8 @@ impl Making<'_> {
     }
 
     /// Returns the container after the launch. Destroys it if init does not release the lock.
-    fn finish(&self, directory: OwnedFd, recorded: Recorded) -> Result<Made, Error> {
-        let Recorded { header, record, launched, notify, is_run } = recorded;
+    fn finish(&self, directory: OwnedFd, result: LaunchResult) -> Result<LaunchedContainer, Error> {
+        let LaunchResult { header, record, launched, notify, is_run } = result;
         let Launched { child, program_since, pending, rootfs } = launched;
         let (root, trace) = (Rc::clone(self.store.root_fd()), self.trace);
         if let Some(prepared) = &self.prepared {
@@ -385,7 +389,7 @@ impl Making<'_> {
             let _ = container.destroy(self.options.warn);
             return Err(error);
         }
-        Ok(Made { container, child, pending, program_since, notify, _rootfs: rootfs })
+        Ok(LaunchedContainer { container, child, pending, program_since, notify, _rootfs: rootfs })
     }
 
     fn take_back_pid_file(&self) {
@@ -403,8 +407,8 @@ fn await_release(container: &Container) -> Result<(), Error> {
     Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
 }
 
-/// The results of a launch, from which `finish` creates the value `Made`.
-struct Recorded {
+/// The results of a launch, from which `finish` creates the value `LaunchedContainer`.
+struct LaunchResult {
     header: Header,
     record: Record,
     launched: Launched,
@@ -423,7 +427,7 @@ fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
     Ok(socket)
 }
 
-impl Making<'_> {
+impl CreateContext<'_> {
     /// Returns the record of the host resources that the container's root filesystem uses.
     fn record_of_rootfs(&self) -> Option<&LayeredRecord> {
         let layered = self.prepared.as_ref().map(|prepared| &*prepared.record);

@@ -103,7 +103,10 @@ fn make(directory: BorrowedFd<'_>, size: u64, warn: Warn<'_>) -> Result<OwnedFd,
         | OFlags::CLOEXEC;
     let log = openat(directory, FILE, flags, Mode::RUSR | Mode::WUSR).context("create", FILE)?;
     if !has_tmpfs && let Err(errno) = bound::bound(directory, &log, size) {
-        (warn.1)(&format!("the size of the log is not limited: {} (docs/rootless.md)", why(errno)));
+        (warn.print)(&format!(
+            "the size of the log is not limited: {} (docs/rootless.md)",
+            why(errno)
+        ));
     }
     Ok(log)
 }

@@ -14,7 +14,7 @@ use spec::{NamespaceKind, Spec};
 use systemd::{Instance, Unit};
 
 use crate::bundle::Bundle;
-use crate::making::Purpose;
+use crate::create_context::Purpose;
 use crate::options::{CgroupDriver, CreateOptions};
 use crate::{Error, Trace, placement};
 

@@ -41,7 +41,7 @@ impl StartCpus {
                 if !missing.is_empty() {
                     let those =
                         if missing.iter().nth(1).is_some() { "these are" } else { "this is" };
-                    (warn.1)(&format!(
+                    (warn.print)(&format!(
                         "--start-cpus {cpus}: {missing}: {those} not online or not allowed here"
                     ));
                 }

@@ -2,26 +2,30 @@
 
 use core::fmt;
 
-/// Two receivers of warnings: the first writes a warning to the command's log, the second also writes it to standard
-/// error, for warnings that the user must see.
+/// Two receivers of warnings.
 #[derive(Clone, Copy)]
-pub struct Warn<'a>(pub &'a dyn Fn(&str), pub &'a dyn Fn(&str));
+pub struct Warn<'a> {
+    /// Writes a warning to the command's log.
+    pub record: &'a dyn Fn(&str),
+    /// Writes a warning to the log and to standard error, for warnings that the user must see.
+    pub print: &'a dyn Fn(&str),
+}
 
 impl Warn<'_> {
     pub(crate) fn all(self, warnings: &[alloc::string::String]) {
-        warnings.iter().for_each(|warning| (self.0)(warning));
+        warnings.iter().for_each(|warning| (self.record)(warning));
     }
 
     /// Warns of keys of `file` that are ignored because of their case.
     pub(crate) fn misspelt(self, file: &str, keys: &[spec::Misspelt]) {
-        keys.iter().for_each(|key| (self.1)(&alloc::format!("{file}: {key}")));
+        keys.iter().for_each(|key| (self.print)(&alloc::format!("{file}: {key}")));
     }
 }
 
 impl Default for Warn<'_> {
     /// Discards warnings.
     fn default() -> Self {
-        Self(&|_| {}, &|_| {})
+        Self { record: &|_| {}, print: &|_| {} }
     }
 }
 

@@ -125,7 +125,7 @@ impl Shim {
             let warn = work.log();
             let warn = |message: &str| warn.warning(message);
             let container = work.store(place)?.container(&place.id)?;
-            container.start(sys::Args::empty(), container::Warn(&warn, &warn))?;
+            container.start(sys::Args::empty(), container::Warn { record: &warn, print: &warn })?;
             Ok(Vec::new())
         })
     }

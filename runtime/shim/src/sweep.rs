@@ -135,8 +135,9 @@ pub(crate) fn sweep_abandoned(daemon: &Daemon) {
             warn(&error.to_string());
         }
     };
-    let swept = Store::open(&root, daemon.trace)
-        .and_then(|store| store.delete_abandoned(bundles, remove_socket, Warn(&warn, &warn)));
+    let swept = Store::open(&root, daemon.trace).and_then(|store| {
+        store.delete_abandoned(bundles, remove_socket, Warn { record: &warn, print: &warn })
+    });
     if let Err(error) = swept {
         warn(&error.to_string());
     }

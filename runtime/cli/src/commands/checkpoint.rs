@@ -36,7 +36,7 @@ fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
             auto_dedup: values.flag(&AUTO_DEDUP),
         },
         env: invocation.args,
-        warn: Warn(invocation.warn, invocation.tell),
+        warn: Warn { record: invocation.warn, print: invocation.tell },
     };
     Ok(invocation.container()?.checkpoint(&options)?)
 }

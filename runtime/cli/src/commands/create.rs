@@ -57,7 +57,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         rootfs: &[],
         rootfs_mode: None,
         template: values.text(&TEMPLATE).map(|name| TemplateUse::From { name, args: &[] }),
-        warn: Warn(invocation.warn, invocation.tell),
+        warn: Warn { record: invocation.warn, print: invocation.tell },
     })
 }
 

@@ -17,7 +17,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         // Files in the container's upper layer may have owners other than the calling user.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
-    match store.delete_found(id, found, force, Warn(invocation.warn, invocation.tell))? {
+    let warn = Warn { record: invocation.warn, print: invocation.tell };
+    match store.delete_found(id, found, force, warn)? {
         Removed::Remains(error) if error.is_not_found() => {
             container::free_ids(&store, id, &layers::leases(invocation)?)?;
             if force { Ok(()) } else { Err(error.into()) }

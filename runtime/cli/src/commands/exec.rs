@@ -59,7 +59,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),
         ignore_paused: values.flag(&IGNORE_PAUSED),
         fast_paths: invocation.fast_paths()?,
-        warn: Warn(invocation.warn, invocation.tell),
+        warn: Warn { record: invocation.warn, print: invocation.tell },
     })
 }
 

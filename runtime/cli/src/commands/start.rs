@@ -8,5 +8,5 @@ use crate::invocation::Invocation;
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     Ok(invocation
         .exact_container()?
-        .start(invocation.args, Warn(invocation.warn, invocation.tell))?)
+        .start(invocation.args, Warn { record: invocation.warn, print: invocation.tell })?)
 }

@@ -73,7 +73,7 @@ fn list(invocation: &Invocation<'_>) -> Result<(), Failure> {
 
 fn remove(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
     let force = invocation.values.flag(&KILL_CHILDREN);
-    let warn = Warn(invocation.warn, invocation.tell);
+    let warn = Warn { record: invocation.warn, print: invocation.tell };
     match invocation.store()?.remove_template(name, force, warn)? {
         Rest::Removed => Ok(()),
         Rest::Containers(count) => {

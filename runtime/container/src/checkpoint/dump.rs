@@ -125,7 +125,7 @@ impl Container {
                 save(&mut changes)?;
                 if let Some(error) = status.take().and_then(|fd| write_all(fd, &[0]).err()) {
                     let error = sys::Error::new("write", "the descriptor of --status-fd", error);
-                    (options.warn.0)(&error.to_string());
+                    (options.warn.record)(&error.to_string());
                 }
                 let is_meant = pages.lazy && state == Status::Running;
                 let resume = || self.resume_quietly();
@@ -139,7 +139,7 @@ impl Container {
         drop(guard);
         let done = done.map_err(|trouble| work.explain(trouble, &images, LOG, &config_file(&spec)));
         if let Err(error) = work.hand_over(&images, &FILES) {
-            (options.warn.0)(&format!("criu's log remains in {}: {error}", images.path));
+            (options.warn.record)(&format!("criu's log remains in {}: {error}", images.path));
         }
         let done = match tracking.pre_dump {
             true => done.and_then(|_| process.check()),
@@ -154,7 +154,9 @@ impl Container {
             // kept, because criu may already have ended the processes.
             let forgotten = if is_incomplete { images.forget() } else { Ok(()) };
             if let Err(error) = forgotten.and_then(|()| changes::discard(&images)) {
-                (options.warn.0)(&format!("the images are incomplete, and not removed: {error}"));
+                (options.warn.record)(&format!(
+                    "the images are incomplete, and not removed: {error}"
+                ));
             }
             return Err(failed);
         }
@@ -165,16 +167,20 @@ impl Container {
         }
         let extent = changes::extent(&images);
         if let Err(error) = extent.and_then(|extent| images.write_sizes(extent)) {
-            (options.warn.0)(&format!("a restore will not detect truncated images: {error}"));
+            (options.warn.record)(&format!("a restore will not detect truncated images: {error}"));
         }
         if options.leave_running || tracking.pre_dump {
             if let Err(error) = tracking.end(&self, &images) {
-                (options.warn.0)(&format!("these images will not be taken for a parent: {error}"));
+                (options.warn.record)(&format!(
+                    "these images will not be taken for a parent: {error}"
+                ));
             }
         } else {
             let id = self.id().to_string();
             if let Err(error) = self.remove(true, options.warn) {
-                (options.warn.0)(&format!("container {id} is saved, but not removed: {error}"));
+                (options.warn.record)(&format!(
+                    "container {id} is saved, but not removed: {error}"
+                ));
             }
         }
         Ok(())

@@ -17,13 +17,13 @@ use super::sharing::Originals;
 use crate::Error;
 use crate::announce::announce;
 use crate::console::Console;
+use crate::create_context::CreateContext;
 use crate::identity::Identity;
-use crate::making::Making;
 use crate::record::{Draft, Header};
 
 /// The receiver of criu's notices.
 pub(super) struct Stages<'a> {
-    pub making: &'a Making<'a>,
+    pub context: &'a CreateContext<'a>,
     pub plan: &'a Plan,
     pub draft: Draft,
     pub console: Option<Console<'a>>,
@@ -56,7 +56,7 @@ impl Stages<'_> {
 
     /// Brings up the loopback device in the container's own network namespace, which criu leaves empty.
     fn raise_loopback(&self, pid: i32) -> Result<(), Error> {
-        let linux = self.making.spec.linux.as_ref();
+        let linux = self.context.spec.linux.as_ref();
         let network = linux.and_then(|linux| linux.namespace(NamespaceKind::Network));
         if network.is_none_or(|network| network.path.is_some()) {
             return Ok(());
@@ -75,15 +75,15 @@ impl Stages<'_> {
         let process = Process::open(open(pid)?)?;
         let refused = self.originals.apply(process.pidfd(), &process.path("mountinfo"))?;
         if let Some(refused) = refused {
-            (self.making.options.warn.0)(&refused);
+            (self.context.options.warn.record)(&refused);
         }
         Ok(())
     }
 
     fn run_hooks(&self, pid: i32) -> Result<(), Error> {
-        let trace = self.making.trace;
+        let trace = self.context.trace;
         let bundle =
-            c_path(self.making.bundle.path.as_str()).context("find", &self.making.bundle.path)?;
+            c_path(self.context.bundle.path.as_str()).context("find", &self.context.bundle.path)?;
         let manner = launch::Manner { directory: Some(&bundle), tracer: Some(trace), limit: None };
         for hooks in self.plan.runtime_hooks.iter().filter(|hooks| !hooks.list.is_empty()) {
             trace.point("run hooks", hooks.kind)?;
@@ -101,12 +101,12 @@ impl Stages<'_> {
         let (pid, pidfd) = open(pid)?;
         let identity = Identity::of(pid, &pidfd).context("fstat", "pidfd")?;
         let header = self.draft.complete(pid, identity)?;
-        if let Some(prepared) = &self.making.prepared {
+        if let Some(prepared) = &self.context.prepared {
             prepared.record.add_process(identity)?;
         }
         let child = Child { pid, pidfd };
-        let options = self.making.options;
-        announce(&child, "standard", options.pid_file, options.pidfd_socket, self.making.trace)?;
+        let options = self.context.options;
+        announce(&child, "standard", options.pid_file, options.pidfd_socket, self.context.trace)?;
         self.child = Some((child, header));
         Ok(())
     }

@@ -32,10 +32,10 @@ use super::work::Work;
 use super::{changes, external_name, id_maps};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
+use crate::create_context::{CreateContext, Purpose};
 use crate::directory::check_id;
 use crate::layered::Prepared;
 use crate::make::Claimed;
-use crate::making::{Making, Purpose};
 use crate::options::CreateOptions;
 use crate::record::{self, Draft, Header, Record};
 use crate::start_cpus::StartCpus;
@@ -79,9 +79,11 @@ pub fn restore_from<'a>(
     let layered = options.create.layered;
     let layered = layered.map(|layered| id_maps::with_saved_range(layered, ids.as_ref()));
     let create = &CreateOptions { layered: layered.as_ref(), ..options.create.clone() };
-    let mut making =
-        Making { manager: None, ..Making::begin(store, create, bundle, spec, Purpose::Start)? };
-    refused::check(&making.spec, ids.is_some(), "restore")?;
+    let mut context = CreateContext {
+        manager: None,
+        ..CreateContext::begin(store, create, bundle, spec, Purpose::Start)?
+    };
+    refused::check(&context.spec, ids.is_some(), "restore")?;
     if ids.is_some() && !images.parents()?.is_empty() {
         let what = "a container in a user namespace, from images that have a parent";
         return refused::refuse("restore", what).map(|()| 1);
@@ -89,10 +91,10 @@ pub fn restore_from<'a>(
     if options.criu.pages.lazy {
         refused::check_lazy_pages(ids.is_some(), "restore")?;
     }
-    changes::check(&images, making.prepared.as_ref(), sizes.as_ref())?;
-    id_maps::check(ids.as_ref(), &making.spec)?;
+    changes::check(&images, context.prepared.as_ref(), sizes.as_ref())?;
+    id_maps::check(ids.as_ref(), &context.spec)?;
     let work = Work::make(options.criu.work, options.criu.pages.lazy)?;
-    let mut console = making.console(options.detach, None)?;
+    let mut console = context.console(options.detach, None)?;
     let ours = console.take_receiver();
     // Signals are also blocked with `detach`: a signal during the restore must not end this process before everything
     // is undone. The signals stay blocked until the process exits. If one of them ended the process once the container
@@ -100,17 +102,17 @@ pub fn restore_from<'a>(
     let subreaper = !options.detach && !options.no_subreaper;
     let signals = ManuallyDrop::new(foreground::Signals::block(subreaper, trace)?);
     let cpus = StartCpus::enter(None, trace, create.warn)?;
-    let request = making.ask(&cpus, console.source(), false)?;
-    let rootfs = making.prepared.as_ref().map(Prepared::root);
+    let request = context.ask(&cpus, console.source(), false)?;
+    let rootfs = context.prepared.as_ref().map(Prepared::root);
     let mut request = Request { rootfs, ..request };
-    let plan = making.compile(&mut request)?;
-    let record = making.describe(&request, plan)?;
+    let plan = context.compile(&mut request)?;
+    let record = context.describe(&request, plan)?;
     if plan.cgroup.is_none() && record.own_namespaces & CloneFlags::NEWPID.bits() == 0 {
         // Nothing would find the processes of a restore that is interrupted.
         let what = "a container with neither a cgroup nor a PID namespace of its own";
         return refused::refuse("restore", what).map(|()| 1);
     }
-    let restoration = Restoration { options, making: &making, plan, images, work, ids, streams };
+    let restoration = Restoration { options, context: &context, plan, images, work, ids, streams };
     let (container, child) = restoration.run(record, console)?;
 
     let status = hooks::after_start(&container).and_then(|()| match options.detach {
@@ -137,7 +139,7 @@ pub fn restore_from<'a>(
 /// A restore in progress.
 struct Restoration<'a> {
     options: &'a RestoreOptions<'a>,
-    making: &'a Making<'a>,
+    context: &'a CreateContext<'a>,
     plan: &'static Plan,
     images: Directory,
     work: Work,
@@ -150,8 +152,8 @@ struct Restoration<'a> {
 impl Restoration<'_> {
     /// Claims the id and restores the container. If any step fails, undoes all of them.
     fn run(&self, record: Record, console: Console<'_>) -> Result<(Container, Child), Error> {
-        let Making { store, options, .. } = self.making;
-        let (Claimed { directory, lock }, file) = self.making.claim(false)?;
+        let CreateContext { store, options, .. } = self.context;
+        let (Claimed { directory, lock }, file) = self.context.claim(false)?;
         match self.restore_in(&directory, file, record, console) {
             Ok((record, child, header)) => {
                 drop(lock);
@@ -159,7 +161,7 @@ impl Restoration<'_> {
                 let (filter, is_begun) = (Vec::new(), false);
                 let container =
                     Container { root, directory, header, record, is_begun, filter, trace };
-                if let Some(prepared) = &self.making.prepared {
+                if let Some(prepared) = &self.context.prepared {
                     prepared.keep();
                 }
                 Ok((container, child))
@@ -182,7 +184,7 @@ impl Restoration<'_> {
         mut record: Record,
         console: Console<'_>,
     ) -> Result<(Record, Child, Header), Error> {
-        let making = self.making;
+        let context = self.context;
         // Since version 3.14 criu creates a time namespace, so that the clocks of the processes
         // continue. An older criu leaves the processes in the host's time namespace.
         if access("/proc/self/ns/time", Access::EXISTS).is_ok() {
@@ -191,24 +193,24 @@ impl Restoration<'_> {
         // The record is written before anything else is created, so that `delete` can find and
         // remove everything that a killed restore leaves.
         let draft = record::write(file, &record, self.swap(), self.plan.filter.as_ref())?;
-        if let Some(prepared) = &making.prepared {
-            making.trace.point("make", "directory of changes")?;
+        if let Some(prepared) = &context.prepared {
+            context.trace.point("make", "directory of changes")?;
             prepared.record.make_directory()?;
             changes::put(&self.images, &prepared.record)?;
         }
-        let made = launch::Mounts::make(self.plan, making.trace)?;
-        if let (Some(prepared), Some(rootfs)) = (&making.prepared, &made.rootfs) {
-            prepared.tell(making.trace, rootfs.counts);
+        let made = launch::Mounts::make(self.plan, context.trace)?;
+        if let (Some(prepared), Some(rootfs)) = (&context.prepared, &made.rootfs) {
+            prepared.tell(context.trace, rootfs.counts);
         }
         let scene = Scene {
-            spec: &making.spec,
-            bundle: &making.bundle.path,
+            spec: &context.spec,
+            bundle: &context.bundle.path,
             rootfs: &record.rootfs,
             cgroup: record.cgroup.as_ref(),
             made: &made,
             in_user_namespace: self.ids.is_some(),
         };
-        let path = format!("{}/{}", making.store.path(), making.options.id);
+        let path = format!("{}/{}", context.store.path(), context.options.id);
         let mut stage = Stage::enter(directory, &path, scene)?;
         let restored = self.restore_on(&mut stage, scene, draft, console);
         let left = stage.leave(directory);
@@ -230,15 +232,15 @@ impl Restoration<'_> {
         draft: Draft,
         console: Console<'_>,
     ) -> Result<(Child, Header, Option<Cgroup>), Error> {
-        let (options, making, trace) = (self.options, self.making, self.making.trace);
+        let (options, context, trace) = (self.options, self.context, self.context.trace);
         let external = self.external_namespaces()?;
         let others: Vec<BorrowedFd<'_>> = external.iter().map(|(_, fd)| fd.as_fd()).collect();
-        if !making.options.no_new_keyring {
-            join_keyring(making.options.id)?;
+        if !context.options.no_new_keyring {
+            join_keyring(context.options.id)?;
         }
         let streams = [stdin(), stdout(), stderr()];
         let mut session =
-            Session::begin(making.options.env, streams, &others, false, options.timeout)?;
+            Session::begin(context.options.env, streams, &others, false, options.timeout)?;
         self.require(&session)?;
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
@@ -271,7 +273,7 @@ impl Restoration<'_> {
             cgroup_roots: cgroup_roots(session.pid().as_raw_pid())?,
             inherited_fds: self.inherited(&external),
             joined_namespaces: self.joined_namespaces(),
-            config_file: config_file(&making.spec),
+            config_file: config_file(&context.spec),
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
             tcp_close: options.tcp_close,
@@ -282,7 +284,7 @@ impl Restoration<'_> {
             ..options.criu.to_criu()
         };
         let mut stages = Stages {
-            making,
+            context,
             plan: self.plan,
             draft,
             console: Some(console),
@@ -290,15 +292,15 @@ impl Restoration<'_> {
             begun: None,
             child: None,
         };
-        trace.point("restore", making.options.id)?;
+        trace.point("restore", context.options.id)?;
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
-        let config = config_file(&making.spec);
+        let config = config_file(&context.spec);
         let explain = |trouble| self.work.explain(trouble, &self.images, LOG, &config);
         let done = done.map_err(explain);
         if let Err(error) = self.work.hand_over(&self.images, &FILES) {
             let path = &self.images.path;
-            (making.options.warn.0)(&format!("criu's log remains in {path}: {error}"));
+            (context.options.warn.record)(&format!("criu's log remains in {path}: {error}"));
         }
         match (done, stages.child.take()) {
             (Ok(_), Some((child, header))) => Ok((child, header, cgroup)),
@@ -317,7 +319,7 @@ impl Restoration<'_> {
     fn refuse_hidden(&self, hidden: &str) -> Result<(), Error> {
         let namespaces = self.joined_namespaces();
         let files = namespaces.iter().map(|namespace| namespace.file.as_str());
-        let config = config_file(&self.making.spec);
+        let config = config_file(&self.context.spec);
         match files.chain([config.as_str()]).find(|path| plan::is_at_or_below(path, hidden)) {
             Some(path) => Err(Error::Text(format!(
                 "criu needs {path}, but {hidden} is closed to the users of the container's user namespace"
@@ -328,7 +330,7 @@ impl Restoration<'_> {
 
     /// Returns the configured limit on the sum of memory and swap.
     fn swap(&self) -> i64 {
-        let linux = self.making.spec.linux.as_ref();
+        let linux = self.context.spec.linux.as_ref();
         let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
         memory.and_then(|memory| memory.swap).unwrap_or(0)
     }
@@ -346,7 +348,7 @@ impl Restoration<'_> {
         if self.options.tcp_close {
             session.require(31200, "--tcp-close")?;
         }
-        for namespace in self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
+        for namespace in self.context.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
             if let (Some(Joined::External(least)), Some(_)) =
                 (joined(namespace.kind), &namespace.path)
             {
@@ -361,7 +363,7 @@ impl Restoration<'_> {
     /// `strict`, fails if the cgroup exists already. criu cannot check this, because it would find the cgroup that this
     /// function creates.
     fn make_cgroup(&self, criu: Pid) -> Result<Option<Cgroup>, Error> {
-        self.making.trace.point("make", "cgroup")?;
+        self.context.trace.point("make", "cgroup")?;
         if let (
             Some(CgroupPlan::Create { location, .. } | CgroupPlan::Scope { location, .. }),
             cgroups::STRICT,
@@ -404,7 +406,7 @@ impl Restoration<'_> {
     /// Opens the joined namespaces that are external to criu; returns their names and files.
     fn external_namespaces(&self) -> Result<Vec<(String, OwnedFd)>, Error> {
         let mut external = Vec::new();
-        for namespace in self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
+        for namespace in self.context.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
             let Some(path) = namespace.path.as_deref() else { continue };
             if !matches!(joined(namespace.kind), Some(Joined::External(_))) {
                 continue;
@@ -425,7 +427,7 @@ impl Restoration<'_> {
 
     /// Returns the namespaces that criu joins by path.
     fn joined_namespaces(&self) -> Vec<JoinedNamespace> {
-        let namespaces = self.making.spec.linux.iter().flat_map(|linux| &linux.namespaces);
+        let namespaces = self.context.spec.linux.iter().flat_map(|linux| &linux.namespaces);
         let by_path = namespaces.filter(|one| joined(one.kind) == Some(Joined::ByPath));
         by_path
             .filter_map(|namespace| {

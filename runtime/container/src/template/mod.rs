@@ -80,7 +80,10 @@ pub enum TemplateUse<'a> {
 
 /// Tells that the program is executed, because the template cannot fork it.
 pub(crate) fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
-    (warn.1)(&format!("template {} {reason}: the program is executed instead", printable(name)));
+    (warn.print)(&format!(
+        "template {} {reason}: the program is executed instead",
+        printable(name)
+    ));
 }
 
 /// Returns a text from a tenant without control characters, for a line on a terminal.

@@ -97,7 +97,7 @@ fn remove_container(
     }
     let trace: &'static Trace = Box::leak(Box::new(Trace::new("delete", args, 0, None)));
     let store = Store::open(root, trace)?;
-    let warn = Warn(warn, warn);
+    let warn = Warn { record: warn, print: warn };
     match store.delete(id, true, warn)? {
         Removed::Container(pid) => Ok(u32::try_from(pid).unwrap_or(0)),
         Removed::Remains(_) => Ok(0),

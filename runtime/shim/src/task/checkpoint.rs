@@ -95,7 +95,7 @@ fn save(
         link_remap: false,
         tracking: Tracking::default(),
         env: args,
-        warn: container::Warn(&warn, &warn),
+        warn: container::Warn { record: &warn, print: &warn },
     });
     saved?;
     if is_own {

@@ -113,7 +113,7 @@ fn launch(
         let log = work.log();
         let warn = |message: &str| log.warning(message);
         let mounts = root_mounts(&request.rootfs);
-        let warn = container::Warn(&warn, &warn);
+        let warn = container::Warn { record: &warn, print: &warn };
         let store = work.store(&place)?;
         let opened = Bundle::open(&bundle, None)?;
         let spec = opened.parse(work.trace(), warn)?;

@@ -51,7 +51,7 @@ pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>
     let log = work.log();
     let warn = |message: &str| log.warning(message);
     let store = work.store(place)?;
-    let deleted = store.delete(&place.id, true, container::Warn(&warn, &warn));
+    let deleted = store.delete(&place.id, true, container::Warn { record: &warn, print: &warn });
     unmount_after(deleted.map(drop), rootfs)
 }
 

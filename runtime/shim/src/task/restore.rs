@@ -63,7 +63,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
     shim.begin(id, job, Some(streams), |work| {
         let log = work.log();
         let warn = |message: &str| log.warning(message);
-        let warn = Warn(&warn, &warn);
+        let warn = Warn { record: &warn, print: &warn };
         let store = work.store(&saved.place)?;
         let bundle = Bundle::open(&saved.bundle, None)?;
         let spec = bundle.parse(work.trace(), warn)?;
@@ -160,7 +160,7 @@ impl Saved {
             && let Err(Failed(_, text)) = remove_work(own_work.clone())
         {
             // The container is running, so this error is only a warning.
-            (warn.0)(&text);
+            (warn.record)(&text);
         }
         Ok(())
     }

@@ -63,7 +63,7 @@ fn exec(shim: &mut Shim, caller: Caller, place: &Place, key: u32, streams: Opene
             process: Some(ProcessDocument::Text { json: &document, terminal }),
             console: work.console(),
             fast_paths,
-            warn: container::Warn(&warn, &warn),
+            warn: container::Warn { record: &warn, print: &warn },
             ..ExecOptions::default()
         };
         let container = work.store(place)?.container(&place.id)?;

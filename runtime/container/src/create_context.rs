@@ -20,7 +20,7 @@ use crate::start_cpus::StartCpus;
 use crate::template::{self, NamedBy, Refusal, Template};
 use crate::{Error, Store, TemplateUse, Trace};
 
-/// What a [`Making`] is for.
+/// What a [`CreateContext`] is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A container is made.
@@ -31,8 +31,8 @@ pub(crate) enum Purpose {
 }
 
 /// The data of a creation, which takes place in four stages: `begin`, `find_template`, `ask`, and `make` (make.rs) or
-/// `plan`. Both of the last compile the plan by [`Making::compile_plan`], from the same request.
-pub(crate) struct Making<'a> {
+/// `plan`. Both of the last compile the plan by [`CreateContext::compile_plan`], from the same request.
+pub(crate) struct CreateContext<'a> {
     pub purpose: Purpose,
     pub store: &'a Store,
     pub trace: &'static Trace,
@@ -53,7 +53,7 @@ pub(crate) struct Making<'a> {
     pub refusal: RefCell<Option<Refusal>>,
 }
 
-impl<'a> Making<'a> {
+impl<'a> CreateContext<'a> {
     /// Prepares the root filesystem, if it consists of layers or is given as mounts.
     pub fn begin(
         store: &'a Store,
