@@ -21,9 +21,9 @@ use crate::bootstrap::bundle::{self, BundleState};
 use crate::caller::failed_as;
 use crate::event::Event;
 use crate::oom;
-use crate::shim::{Ending, Shim};
+use crate::shim::{PendingDelete, Shim};
 use crate::table::{Clearing, Exit, Stage};
-use crate::task::{self, Made};
+use crate::task::{self, CreateAnswer};
 use crate::worker::{Job, Kind, Report, Worker, made};
 
 /// Returns whether the status means that an operation was cut off: its worker was killed, or its
@@ -125,7 +125,7 @@ impl Shim {
                 (Ok(_), Some(task)) => {
                     let process = task.init().key;
                     if let Some(caller) = caller {
-                        self.await_output(Ending { caller, process, is_init: true });
+                        self.await_output(PendingDelete { caller, process, is_init: true });
                     }
                     return;
                 }
@@ -139,7 +139,7 @@ impl Shim {
     }
 
     fn created(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
-        let made = match result.and_then(|answer| Made::decode(&answer)) {
+        let made = match result.and_then(|answer| CreateAnswer::decode(&answer)) {
             Ok(made) => made,
             Err(status) => {
                 self.forget(key);
@@ -183,15 +183,15 @@ impl Shim {
     /// Handles the end of a restore. If the restore succeeded, init and all other processes of the
     /// container are running.
     fn restored(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
-        let made = result.and_then(|answer| Made::decode(&answer));
+        let made = result.and_then(|answer| CreateAnswer::decode(&answer));
         let task = self.tasks.of_process(key).map_or(0, |task| task.key);
         let adopted = made.and_then(|made| self.adopt(task, made));
         self.started(key, adopted.map(|_| None))
     }
 
     /// Stores what a worker has reported about the container that it created. Returns the key of init.
-    fn adopt(&mut self, key: u32, made: Made) -> Result<u32, Status> {
-        let Made { pid, owns_pid_namespace, starts_plainly, cgroup } = made;
+    fn adopt(&mut self, key: u32, made: CreateAnswer) -> Result<u32, Status> {
+        let CreateAnswer { pid, owns_pid_namespace, starts_plainly, cgroup } = made;
         let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
             return Err(Status::not_found("container"));
         };
@@ -455,12 +455,12 @@ impl Shim {
     /// calls whose time limit has passed.
     pub(crate) fn end_drained(&mut self) {
         let mut at = 0;
-        while let Some((ending, deadline)) = self.endings.get(at).copied() {
-            let process = self.tasks.by_key_mut(ending.process);
+        while let Some((delete, deadline)) = self.pending_deletes.get(at).copied() {
+            let process = self.tasks.by_key_mut(delete.process);
             let is_due = process.is_none_or(|process| process.streams.is_drained());
             if is_due || deadline.left().is_none() {
-                self.endings.swap_remove(at);
-                self.end(ending);
+                self.pending_deletes.swap_remove(at);
+                self.end(delete);
             } else {
                 at += 1;
             }
@@ -469,18 +469,18 @@ impl Shim {
 
     /// Removes a process from the table and answers its Delete call. If the process is a container's init, the
     /// container is removed as well.
-    fn end(&mut self, ending: Ending) {
-        let Some(task) = self.tasks.of_process(ending.process) else {
-            return self.answer(ending.caller, Err(Status::not_found("process")));
+    fn end(&mut self, delete: PendingDelete) {
+        let Some(task) = self.tasks.of_process(delete.process) else {
+            return self.answer(delete.caller, Err(Status::not_found("process")));
         };
         let (key, id) = (task.key, task.id.clone());
-        let Some(process) = task.processes.iter().find(|process| process.key == ending.process)
+        let Some(process) = task.processes.iter().find(|process| process.key == delete.process)
         else {
             return;
         };
         let response = task::deleted(process);
-        if !ending.is_init {
-            if let Some(process) = self.tasks.remove_process(ending.process) {
+        if !delete.is_init {
+            if let Some(process) = self.tasks.remove_process(delete.process) {
                 self.give_up(process);
             }
         } else {
@@ -489,6 +489,6 @@ impl Shim {
             let event = Event::delete(&id, response.pid, response.exit_status, at);
             self.publish(event);
         }
-        self.answer(ending.caller, Ok(response.encode()));
+        self.answer(delete.caller, Ok(response.encode()));
     }
 }

@@ -26,7 +26,7 @@ use crate::caller::Caller;
 use crate::poller::{Interest, Source};
 use crate::shim::{Connected, Shim};
 use crate::sweep::sweep_abandoned;
-use crate::table::Begun;
+use crate::table::PendingStart;
 use crate::task;
 use crate::worker::Worker;
 
@@ -99,7 +99,7 @@ fn run(shim: &mut Shim) -> Result<(), sys::Error> {
         shim.flush();
         // The loop continues for connections made after the shutdown began: they belong to another container, or will
         // be closed soon.
-        if !shim.is_shutting_down || shim.has_guests() {
+        if !shim.is_shutting_down || shim.has_late_clients() {
             last = None;
         } else {
             let end = *last.get_or_insert_with(|| Deadline::after(LAST_WORDS));
@@ -121,12 +121,12 @@ impl Shim {
     /// Returns the time for which the loop may wait: the time until the next deadline, or `None` if
     /// there is no deadline.
     fn limit(&self, last: Option<Deadline>) -> Option<Timespec> {
-        let endings = self.endings.iter().map(|(_, deadline)| *deadline);
+        let pending_deletes = self.pending_deletes.iter().map(|(_, deadline)| *deadline);
         let workers = self.workers.iter().filter_map(Worker::deadline);
-        let starts = self.starts.iter().filter_map(Begun::deadline);
+        let starts = self.starts.iter().filter_map(PendingStart::deadline);
         let waiters = self.tasks.waiters().filter_map(|caller| caller.deadline);
         let own = self.publisher.deadline().into_iter().chain(last);
-        let due = endings.chain(workers).chain(starts).chain(waiters).chain(own).min()?;
+        let due = pending_deletes.chain(workers).chain(starts).chain(waiters).chain(own).min()?;
         Some(due.left().unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 

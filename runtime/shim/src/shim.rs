@@ -23,7 +23,7 @@ use crate::event::{Event, Publisher};
 use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
-use crate::table::{Begun, Exit, Process, Stage, Tasks};
+use crate::table::{Exit, PendingStart, Process, Stage, Tasks};
 use crate::task;
 use crate::worker::{self, Failed, Job, Work, Worker};
 
@@ -40,15 +40,15 @@ pub(crate) struct Shim {
     pub tasks: Tasks,
     pub workers: Vec<Worker>,
     /// The starts that the loop itself performs.
-    pub starts: Vec<Begun>,
+    pub starts: Vec<PendingStart>,
     /// Exits of children that match no process in the table. A running worker may still report in its answer that it
     /// has created such a child for a container.
     pub strays: Vec<(u32, Exit)>,
     /// Processes to delete once their output has been copied, each with the deadline of the copying.
-    pub endings: Vec<(Ending, Deadline)>,
+    pub pending_deletes: Vec<(PendingDelete, Deadline)>,
     pub is_shutting_down: bool,
     /// The lowest key of the connections made after the shutdown began.
-    first_guest: u32,
+    first_late_client: u32,
     /// Processes whose loggers are not ready yet.
     pub pending: Vec<Pending>,
     /// An open descriptor of /dev/null.
@@ -68,7 +68,7 @@ pub(crate) struct Connected {
 
 /// A process whose Delete call is answered once the process's remaining output is copied.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ending {
+pub(crate) struct PendingDelete {
     /// The caller to answer.
     pub caller: Caller,
     /// The process's key.
@@ -114,9 +114,9 @@ impl Shim {
             workers: Vec::new(),
             starts: Vec::new(),
             strays: Vec::new(),
-            endings: Vec::new(),
+            pending_deletes: Vec::new(),
             is_shutting_down: false,
-            first_guest: 0,
+            first_late_client: 0,
             pending: Vec::new(),
             null,
             hears: true,
@@ -318,11 +318,11 @@ impl Shim {
     }
 
     /// Answers a Delete call once the process's output has been copied, or after [`LAST_OUTPUT`].
-    pub fn await_output(&mut self, ending: Ending) {
-        if let Some(process) = self.tasks.by_key_mut(ending.process) {
+    pub fn await_output(&mut self, delete: PendingDelete) {
+        if let Some(process) = self.tasks.by_key_mut(delete.process) {
             process.streams.settle(&self.poller);
         }
-        self.endings.push((ending, Deadline::after(LAST_OUTPUT)));
+        self.pending_deletes.push((delete, Deadline::after(LAST_OUTPUT)));
         self.end_drained();
     }
 
@@ -337,13 +337,13 @@ impl Shim {
     /// Begins the shutdown of the loop.
     pub fn shut_down(&mut self) {
         self.is_shutting_down = true;
-        self.first_guest = self.next_key();
+        self.first_late_client = self.next_key();
     }
 
     /// Returns whether any open connection was made after the shutdown began. If so, the loop exits after these
     /// connections are closed, unless one of them creates a container.
-    pub fn has_guests(&self) -> bool {
-        self.connections.range(self.first_guest..).next().is_some()
+    pub fn has_late_clients(&self) -> bool {
+        self.connections.range(self.first_late_client..).next().is_some()
     }
 
     /// Accepts a connection if the peer's uid is the shim's. The socket's mode already ensures this, unless the mode

@@ -19,7 +19,7 @@ use sys::wait::Deadline;
 use crate::caller::{Answered, Caller, Outcome, failed, failed_as};
 use crate::poller::{Interest, Source};
 use crate::shim::Shim;
-use crate::table::{Begun, Place};
+use crate::table::{PendingStart, Place};
 use crate::worker::{Failed, Job, Kind};
 
 impl Shim {
@@ -34,7 +34,7 @@ impl Shim {
             return self.start_by_worker(caller, process, &place);
         };
         let prompt = Some(Deadline::after(Starting::PROMPT));
-        self.starts.push(Begun { process, caller, place, starting, prompt });
+        self.starts.push(PendingStart { process, caller, place, starting, prompt });
         Ok(Outcome::Later)
     }
 
@@ -50,18 +50,18 @@ impl Shim {
 
     /// Removes a start from the table. A worker that has just begun may have a copy of the start's descriptor, so the
     /// descriptor is removed from the poller explicitly.
-    fn take_start(&mut self, at: usize) -> Begun {
-        let begun = self.starts.swap_remove(at);
-        let _ = self.poller.remove(begun.starting.fd());
-        begun
+    fn take_start(&mut self, at: usize) -> PendingStart {
+        let start = self.starts.swap_remove(at);
+        let _ = self.poller.remove(start.starting.fd());
+        start
     }
 
     /// Handles the end of a start.
     pub(crate) fn start_ready(&mut self, process: u32) {
-        let Some(at) = self.starts.iter().position(|begun| begun.process == process) else {
+        let Some(at) = self.starts.iter().position(|start| start.process == process) else {
             return;
         };
-        let Begun { caller, place, starting, .. } = self.take_start(at);
+        let PendingStart { caller, place, starting, .. } = self.take_start(at);
         let answer = match starting.finish() {
             Ok(()) => self.started(process, Ok(None)).map_err(|status| failed_as("start", status)),
             // The worker waits for init's exit, and reports the failure.
@@ -88,25 +88,25 @@ impl Shim {
     pub(crate) fn check_starts(&mut self) {
         let is_over = |deadline: Deadline| deadline.left().is_none();
         for at in (0..self.starts.len()).rev() {
-            let Some(begun) = self.starts.get_mut(at) else { continue };
-            let process = begun.process;
-            if begun.caller.is_late() && begun.starting.has_ended() {
+            let Some(start) = self.starts.get_mut(at) else { continue };
+            let process = start.process;
+            if start.caller.is_late() && start.starting.has_ended() {
                 self.start_ready(process);
-            } else if begun.caller.is_late() {
-                let Begun { caller, .. } = self.take_start(at);
+            } else if start.caller.is_late() {
+                let PendingStart { caller, .. } = self.take_start(at);
                 let late = ttrpc::Status::deadline_exceeded("not done in time");
                 let answer = self.started(process, Err(late));
                 self.answer(caller, answer.map_err(|status| failed_as("start", status)));
-            } else if begun.prompt.is_some_and(is_over) {
-                begun.prompt = None;
+            } else if start.prompt.is_some_and(is_over) {
+                start.prompt = None;
                 let cgroup = self.tasks.of_process(process).and_then(|task| task.cgroup.as_ref());
                 let refused = match cgroup.map_or(Ok(false), container::is_frozen) {
                     Ok(false) => continue,
                     Ok(true) => container::Error::CannotStart(Status::Paused),
                     Err(error) => error,
                 };
-                if begun.starting.withdraw() {
-                    let Begun { caller, .. } = self.take_start(at);
+                if start.starting.withdraw() {
+                    let PendingStart { caller, .. } = self.take_start(at);
                     let answer = self.started(process, Err(failed("start", refused)));
                     self.answer(caller, answer);
                 }

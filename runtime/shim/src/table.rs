@@ -354,7 +354,7 @@ impl Tasks {
 
 /// A start that has not ended yet.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct PendingStart {
     /// The key of the init.
     pub process: u32,
     pub caller: Caller,
@@ -364,7 +364,7 @@ pub(crate) struct Begun {
     pub prompt: Option<Deadline>,
 }
 
-impl Begun {
+impl PendingStart {
     /// Returns the next time at which the loop must check this start.
     pub fn deadline(&self) -> Option<Deadline> {
         self.prompt.into_iter().chain(self.caller.deadline).min()

@@ -5,11 +5,11 @@
 //! | [`Event`] | an event |
 //! | [`Publisher`] | the queue, and the connection to containerd, which may close and reopen |
 //! | `queue` | events kept while containerd is not running |
-//! | `doorway` | reports the creation of containerd's socket |
+//! | `socket_watch` | reports the creation of containerd's socket |
 
-mod doorway;
 mod publisher;
 mod queue;
+mod socket_watch;
 
 use proto::message::Packed;
 use proto::messages::any::Any;

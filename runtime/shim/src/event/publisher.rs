@@ -21,14 +21,14 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use sys::wait::Deadline;
 
-use super::doorway::Doorway;
 use super::queue::{Item, Queue};
+use super::socket_watch::SocketWatch;
 use super::{Event, now};
 use crate::poller::{Interest, Poller, Source};
 
 /// Parts of [`Source::Publisher`].
 const CONNECTION: u8 = 0;
-const DOORWAY: u8 = 1;
+const SOCKET_WATCH: u8 = 1;
 
 /// The delay before the next attempt to connect: initial and maximum value.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -68,7 +68,7 @@ enum Link {
     /// No connection, and no event to send.
     Down,
     /// No server accepts connections: waits for a change at the socket's path, for a deadline, or for both.
-    Waiting { doorway: Option<Doorway>, until: Option<Deadline> },
+    Waiting { watch: Option<SocketWatch>, until: Option<Deadline> },
     /// A connection.
     Up {
         client: Client,
@@ -120,7 +120,7 @@ impl Publisher {
     pub fn ready(&mut self, poller: &Poller, part: u8, _interest: Interest) {
         match part {
             CONNECTION => self.receive(poller),
-            DOORWAY => self.look(poller),
+            SOCKET_WATCH => self.look(poller),
             _ => {}
         }
         self.advance(poller);
@@ -137,12 +137,12 @@ impl Publisher {
 
     /// Does the work that is due at [`Publisher::deadline`]; before that time, does nothing.
     pub fn tick(&mut self, poller: &Poller) {
-        if let Link::Waiting { until: Some(until), doorway } = &mut self.link
+        if let Link::Waiting { until: Some(until), watch } = &mut self.link
             && until.left().is_none()
         {
-            let doorway = doorway.take();
+            let watch = watch.take();
             self.link = Link::Down;
-            self.connect(poller, doorway);
+            self.connect(poller, watch);
         }
         self.advance(poller);
     }
@@ -253,8 +253,8 @@ impl Publisher {
 
     /// Handles a change at the socket's path: checks whether the socket exists now.
     fn look(&mut self, poller: &Poller) {
-        let Link::Waiting { doorway: Some(doorway), .. } = &self.link else { return };
-        if !doorway.has_changed() {
+        let Link::Waiting { watch: Some(watch), .. } = &self.link else { return };
+        if !watch.has_changed() {
             return;
         }
         self.leave(poller);
@@ -264,53 +264,51 @@ impl Publisher {
 
     /// Ends the watch for the socket.
     fn leave(&mut self, poller: &Poller) {
-        if let Link::Waiting { doorway: Some(doorway), .. } =
-            mem::replace(&mut self.link, Link::Down)
-        {
-            let _ = poller.remove(doorway.fd());
+        if let Link::Waiting { watch: Some(watch), .. } = mem::replace(&mut self.link, Link::Down) {
+            let _ = poller.remove(watch.fd());
         }
     }
 
-    /// Connects. If no server accepts the connection, changes to the state `Link::Waiting`. The given `doorway` is
+    /// Connects. If no server accepts the connection, changes to the state `Link::Waiting`. The given `watch` is
     /// already in the poller.
-    fn connect(&mut self, poller: &Poller, mut doorway: Option<Doorway>) {
+    fn connect(&mut self, poller: &Poller, mut watch: Option<SocketWatch>) {
         let Some(path) = &self.path else { return };
         // The watch is set before the path is checked, so that no change is missed. Meanwhile the watched directory may
         // itself be replaced.
         let mut errno = match dial(path) {
-            Ok(socket) => return self.begin(poller, doorway, socket),
+            Ok(socket) => return self.begin(poller, watch, socket),
             Err(errno) => errno,
         };
         for _ in 0..LOOKS {
-            if doorway.is_none() {
-                doorway = self.doorway(poller);
+            if watch.is_none() {
+                watch = self.watch(poller);
             }
-            let Some(door) = &doorway else { break };
+            let Some(current) = &watch else { break };
             match dial(path) {
-                Ok(socket) => return self.begin(poller, doorway, socket),
+                Ok(socket) => return self.begin(poller, watch, socket),
                 Err(error) => errno = error,
             }
-            if !door.has_changed() && !door.is_passed() {
+            if !current.has_changed() && !current.is_passed() {
                 break;
             }
-            let _ = poller.remove(door.fd());
-            doorway = None;
+            let _ = poller.remove(current.fd());
+            watch = None;
         }
         // A timer is needed in two cases: an existing socket causes no inotify event when it starts to accept
         // connections, and a directory that cannot be watched causes no events at all.
-        let is_timed = errno != Errno::NOENT || doorway.is_none();
-        self.wait(poller, doorway, is_timed);
+        let is_timed = errno != Errno::NOENT || watch.is_none();
+        self.wait(poller, watch, is_timed);
     }
 
-    fn doorway(&self, poller: &Poller) -> Option<Doorway> {
-        let doorway = Doorway::watch(self.path.as_ref()?).ok()?;
-        poller.add(doorway.fd(), Source::Publisher(DOORWAY), Interest::IN).ok()?;
-        Some(doorway)
+    fn watch(&self, poller: &Poller) -> Option<SocketWatch> {
+        let watch = SocketWatch::watch(self.path.as_ref()?).ok()?;
+        poller.add(watch.fd(), Source::Publisher(SOCKET_WATCH), Interest::IN).ok()?;
+        Some(watch)
     }
 
-    fn begin(&mut self, poller: &Poller, doorway: Option<Doorway>, socket: OwnedFd) {
-        if let Some(doorway) = doorway {
-            let _ = poller.remove(doorway.fd());
+    fn begin(&mut self, poller: &Poller, watch: Option<SocketWatch>, socket: OwnedFd) {
+        if let Some(watch) = watch {
+            let _ = poller.remove(watch.fd());
         }
         let client = Client::new(socket);
         let interest = Interest::IN;
@@ -321,10 +319,10 @@ impl Publisher {
         }
     }
 
-    fn wait(&mut self, poller: &Poller, doorway: Option<Doorway>, is_timed: bool) {
-        let doorway = doorway.or_else(|| self.doorway(poller));
+    fn wait(&mut self, poller: &Poller, watch: Option<SocketWatch>, is_timed: bool) {
+        let watch = watch.or_else(|| self.watch(poller));
         let until = is_timed.then(|| self.next_try());
-        self.link = Link::Waiting { doorway, until };
+        self.link = Link::Waiting { watch, until };
     }
 
     fn next_try(&mut self) -> Deadline {

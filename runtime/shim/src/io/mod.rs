@@ -16,7 +16,7 @@
 //! Differences:
 //! - If a file or a logger accepts no more data, output is discarded, so that a full disk does not make a program wait
 //!   forever.
-//! - If a FIFO has no reader when the output ends, the FIFO's contents are kept until Task.Delete (see `parting`).
+//! - If a FIFO has no reader when the output ends, the FIFO's contents are kept until Task.Delete (see `unread_fifo`).
 //! - If a program has closed its standard input, the client's next write to the FIFO fails with EPIPE.
 //! - The owner in the options (`IoUid`, `IoGid`) is set for the pipes to loggers, too.
 
@@ -25,9 +25,9 @@ mod error;
 mod held;
 mod logger;
 mod open;
-mod parting;
 #[cfg(test)]
 mod tests;
+mod unread_fifo;
 mod uri;
 
 use alloc::rc::Rc;
@@ -39,7 +39,7 @@ use sys::Context;
 use carrier::{Carrier, Manner, Sink};
 use held::Held;
 use logger::Logger;
-use parting::Parting;
+use unread_fifo::UnreadFifo;
 use uri::Target;
 
 use crate::poller::{Interest, Poller, Source};
@@ -62,9 +62,9 @@ mod part {
     /// The timer of a logger.
     pub const TIMER: u8 = 5;
     /// The inotify watch on standard output's FIFO, which had no reader when the output ended.
-    pub const PARTING_OUT: u8 = 6;
+    pub const UNREAD_OUT: u8 = 6;
     /// The inotify watch on standard error's FIFO, which had no reader when the output ended.
-    pub const PARTING_ERR: u8 = 7;
+    pub const UNREAD_ERR: u8 = 7;
 }
 
 /// The maximum number of times that a stream's data is moved when its process has exited, before other
@@ -106,7 +106,7 @@ pub struct Ends {
 
 /// The source and the sink that will be connected to a terminal once the terminal exists.
 #[derive(Debug)]
-struct Outlook {
+struct PendingTty {
     stdin: Option<OwnedFd>,
     stdout: Sink,
 }
@@ -123,9 +123,9 @@ pub struct Streams {
     /// error.
     readers: [Option<Held>; 2],
     /// The FIFOs that wait for a reader, first of standard output, then of standard error.
-    partings: [Option<Parting>; 2],
+    unread: [Option<UnreadFifo>; 2],
     /// The source and sink for a future terminal; `None` once the terminal is connected.
-    outlook: Option<Outlook>,
+    pending_tty: Option<PendingTty>,
     /// The terminal's master, which the carriers share.
     master: Option<Rc<OwnedFd>>,
     logger: Option<Logger>,
@@ -157,7 +157,7 @@ impl Streams {
         };
         if asked.terminal {
             let stdout = streams.open_terminal(asked)?;
-            streams.outlook = Some(Outlook { stdin, stdout });
+            streams.pending_tty = Some(PendingTty { stdin, stdout });
             return Ok((streams, ends));
         }
         if let Some(source) = stdin {
@@ -252,7 +252,7 @@ impl Streams {
     /// # Errors
     /// Those of fcntl(2).
     pub fn take_terminal(&mut self, poller: &Poller, master: OwnedFd) -> Result<(), Error> {
-        let Some(Outlook { stdin, stdout }) = self.outlook.take() else { return Ok(()) };
+        let Some(PendingTty { stdin, stdout }) = self.pending_tty.take() else { return Ok(()) };
         open::never_wait(&master)?;
         let master = Rc::new(master);
         if let Some(stdin) = stdin {
@@ -275,8 +275,8 @@ impl Streams {
     pub fn ready(&mut self, poller: &Poller, part: u8, _what: Interest) {
         match part {
             part::IN | part::OUT | part::ERR => self.carry(poller, part),
-            part::PARTING_OUT => self.part(poller, 0),
-            part::PARTING_ERR => self.part(poller, 1),
+            part::UNREAD_OUT => self.part(poller, 0),
+            part::UNREAD_ERR => self.part(poller, 1),
             _ => {
                 let Some(logger) = &mut self.logger else { return };
                 match part {
@@ -333,7 +333,7 @@ impl Streams {
     /// Returns whether all output has reached its sinks, and the logger, if there is one, has exited.
     pub fn is_drained(&self) -> bool {
         let [_, stdout, stderr] = &self.carriers;
-        let carried = stdout.is_none() && stderr.is_none() && self.outlook.is_none();
+        let carried = stdout.is_none() && stderr.is_none() && self.pending_tty.is_none();
         carried && self.logger.as_ref().is_none_or(Logger::has_ended)
     }
 
@@ -346,14 +346,14 @@ impl Streams {
         for carrier in self.carriers.iter_mut().filter_map(Option::take) {
             carrier.leave(poller);
         }
-        for parting in self.partings.iter_mut().filter_map(Option::take) {
-            parting.leave(poller);
+        for fifo in self.unread.iter_mut().filter_map(Option::take) {
+            fifo.leave(poller);
         }
         self.stdin_writer = None;
         for reader in self.readers.iter_mut().filter_map(Option::take) {
             reader.close();
         }
-        (self.outlook, self.master, self.silent) = (None, None, None);
+        (self.pending_tty, self.master, self.silent) = (None, None, None);
         if let Some(mut logger) = self.logger.take() {
             logger.abandon(poller);
         }
@@ -404,18 +404,18 @@ impl Streams {
         let reader = self.readers.get_mut(output).and_then(Option::take);
         if let Some(reader) = reader
             && let Sink::Flow(writer) = sink
-            && let Some(parting) = self.partings.get_mut(output)
+            && let Some(fifo) = self.unread.get_mut(output)
         {
             reader.close();
-            let part = [part::PARTING_OUT, part::PARTING_ERR][output.min(1)];
-            *parting = Parting::begin(writer, poller, Source::Stream(self.process, part));
+            let part = [part::UNREAD_OUT, part::UNREAD_ERR][output.min(1)];
+            *fifo = UnreadFifo::begin(writer, poller, Source::Stream(self.process, part));
         }
     }
 
     fn part(&mut self, poller: &Poller, output: usize) {
-        let Some(parting) = self.partings.get_mut(output) else { return };
-        if let Some(parting) = parting.take_if(|parting| !parting.goes_on()) {
-            parting.leave(poller);
+        let Some(fifo) = self.unread.get_mut(output) else { return };
+        if let Some(fifo) = fifo.take_if(|fifo| !fifo.is_unread()) {
+            fifo.leave(poller);
         }
     }
 }

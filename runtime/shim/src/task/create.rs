@@ -9,7 +9,7 @@ use container::{Bundle, CreateOptions, Created};
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 
-use super::making::{Made, Making, Traits, root_mounts};
+use super::create_input::{CreateAnswer, CreateInput, Traits, root_mounts};
 use super::{malformed, restore};
 use crate::bootstrap::bundle::{BundleState, state_root};
 use crate::bootstrap::options;
@@ -123,10 +123,11 @@ fn launch(
         if wants_host_root {
             container::mount_on_host(&rootfs, &mounts)?;
         }
-        let making = Making { place: &place, bundle: &bundle, options: &options, env, fast_paths };
+        let input =
+            CreateInput { place: &place, bundle: &bundle, options: &options, env, fast_paths };
         let create = CreateOptions {
             rootfs: if wants_host_root { &[] } else { &mounts },
-            ..making.options(work, is_scope, warn)
+            ..input.options(work, is_scope, warn)
         };
         let created = container::create_from(&store, &create, &opened, spec);
         if created.is_err() && wants_host_root {
@@ -134,6 +135,6 @@ fn launch(
         }
         let Created { init, cgroup } = created?;
         let pid = init.pid.as_raw_pid().unsigned_abs();
-        Made { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
+        CreateAnswer { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
     })
 }

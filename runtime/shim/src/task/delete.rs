@@ -9,7 +9,7 @@ use proto::ttrpc::Status;
 use super::malformed;
 use crate::bootstrap::KILLED;
 use crate::caller::{Answered, Caller, Outcome};
-use crate::shim::{Ending, Shim};
+use crate::shim::{PendingDelete, Shim};
 use crate::table::{Place, Process, Stage, Time};
 use crate::worker::{Failed, Job, Kind, Work};
 
@@ -32,7 +32,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     }
     if !request.exec_id.is_empty() {
         let key = process.key;
-        shim.await_output(Ending { caller, process: key, is_init: false });
+        shim.await_output(PendingDelete { caller, process: key, is_init: false });
         return Ok(Outcome::Later);
     }
     let (place, key) = (task.place(), task.key);

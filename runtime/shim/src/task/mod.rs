@@ -6,11 +6,11 @@
 mod checkpoint;
 mod connect;
 mod create;
+mod create_input;
 mod delete;
 mod exec;
 mod freeze;
 mod kill;
-mod making;
 mod pids;
 mod restore;
 mod start;
@@ -29,10 +29,10 @@ use proto::wire::Malformed;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 
+pub(crate) use create_input::CreateAnswer;
 pub(crate) use delete::{
     remove, remove_unclaimed, response as deleted, response_of_nothing as deleted_unmade,
 };
-pub(crate) use making::Made;
 pub(crate) use wait::response as waited;
 
 /// Serves a call: answers it, or stores it in a table for a later answer.

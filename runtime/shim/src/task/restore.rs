@@ -16,7 +16,7 @@ use proto::ttrpc::Status;
 use spec::Spec;
 
 use super::checkpoint::{own_work, remove_work};
-use super::making::{Made, Making, Traits, root_mounts};
+use super::create_input::{CreateAnswer, CreateInput, Traits, root_mounts};
 use crate::bootstrap::Daemon;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{Opened, Shim};
@@ -74,7 +74,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
             let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
             let cgroup = container.cgroup_location().cloned();
             let Traits { owns_pid_namespace, starts_plainly, .. } = traits;
-            Made { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
+            CreateAnswer { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
         });
         if made.is_err() {
             // The shim will have no entry for the container, so the container must not continue.
@@ -125,7 +125,7 @@ impl Saved {
     ) -> Result<(), Failed> {
         let own_work = own_work(&self.bundle);
         let named_work = Some(&self.options.criu_work_path).filter(|path| !path.is_empty());
-        let making = Making {
+        let input = CreateInput {
             place: &self.place,
             bundle: &self.bundle,
             options: &self.options,
@@ -146,7 +146,7 @@ impl Saved {
             pages: Pages::default(),
         };
         let options = RestoreOptions {
-            create: making.options(work, is_scope, warn),
+            create: input.options(work, is_scope, warn),
             criu,
             detach: true,
             no_subreaper: true,

@@ -20,7 +20,7 @@ fn a_mebibyte_arrives_intact() {
     drop(ends.stderr);
     // Once a reader has opened the FIFO, it gets all data, and then an end of file.
     rig.drain();
-    rig.run_until(|rig| rig.streams.partings.iter().flatten().count() == 1);
+    rig.run_until(|rig| rig.streams.unread.iter().flatten().count() == 1);
     giver.join().unwrap();
     assert!(taker.join().unwrap() == data);
 }
@@ -48,7 +48,7 @@ fn a_reader_may_come_after_the_end() {
     assert!(rig.streams.is_drained());
     rig.run_out();
     let out = reader(rig.path("out"));
-    rig.run_until(|rig| rig.streams.partings[0].is_none());
+    rig.run_until(|rig| rig.streams.unread[0].is_none());
     assert_eq!(read_now(&out), (b"hello".to_vec(), true));
 }
 
@@ -72,10 +72,10 @@ fn a_copy_of_the_shim_is_no_reader() {
         .collect();
     File::from(ends.stdout.unwrap()).write_all(b"hello").unwrap();
     rig.run_until(|rig| rig.streams.carriers[1].is_none());
-    assert!(rig.streams.partings[0].is_some(), "closed unread, with {} copies", copies.len());
+    assert!(rig.streams.unread[0].is_some(), "closed unread, with {} copies", copies.len());
     drop(copies);
     let out = reader(path);
-    rig.run_until(|rig| rig.streams.partings[0].is_none());
+    rig.run_until(|rig| rig.streams.unread[0].is_none());
     assert_eq!(read_now(&out), (b"hello".to_vec(), true));
 }
 

@@ -14,7 +14,7 @@ const EVENTS: usize = 1024;
 
 /// An inotify watch for the creation of a path's first missing component.
 #[derive(Debug)]
-pub(super) struct Doorway {
+pub(super) struct SocketWatch {
     fd: OwnedFd,
     /// The name of the awaited file or directory.
     name: String,
@@ -22,9 +22,9 @@ pub(super) struct Doorway {
     on_the_way: Option<String>,
 }
 
-impl Doorway {
+impl SocketWatch {
     /// Watches for `path`, which may already exist. Changes made before this function returns may not be reported, so
-    /// the caller must check the path again afterwards, and call [`Doorway::is_passed`].
+    /// the caller must check the path again afterwards, and call [`SocketWatch::is_passed`].
     ///
     /// # Errors
     /// Those of inotify_init1(2) and inotify_add_watch(2), which limit the number of instances and watches per user.

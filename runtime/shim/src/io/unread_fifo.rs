@@ -16,13 +16,13 @@ use crate::poller::{Interest, Poller, Source};
 
 /// A FIFO that waits for a reader.
 #[derive(Debug)]
-pub(super) struct Parting {
+pub(super) struct UnreadFifo {
     writer: Rc<OwnedFd>,
     /// The inotify descriptor, which reports when a process opens the FIFO.
     watch: OwnedFd,
 }
 
-impl Parting {
+impl UnreadFifo {
     /// Closes a FIFO's writing end if the FIFO has a reader; otherwise returns a value that keeps the writing end open.
     /// The shim's own reader must already be closed.
     pub fn begin(writer: Rc<OwnedFd>, poller: &Poller, source: Source) -> Option<Self> {
@@ -42,7 +42,7 @@ impl Parting {
 
     /// Handles the report that a process has opened the FIFO. Returns whether the FIFO still has no reader: the process
     /// may have opened it for writing, or may have exited.
-    pub fn goes_on(&self) -> bool {
+    pub fn is_unread(&self) -> bool {
         let mut events = [0; 1024];
         while read(&self.watch, &mut events).is_ok() {}
         !has_reader(&self.writer)

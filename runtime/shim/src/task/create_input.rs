@@ -1,4 +1,5 @@
-//! What Create and Restore have in common: the input of a container's making, and the facts that the loop learns from it.
+//! What Create and Restore have in common: the input of a container's creation, and the facts that the loop learns from
+//! it.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ use crate::table::Place;
 use crate::worker::{Failed, Work};
 
 /// All input of a container's creation except the configuration.
-pub(super) struct Making<'a> {
+pub(super) struct CreateInput<'a> {
     pub place: &'a Place,
     pub bundle: &'a str,
     /// containerd's options.
@@ -26,7 +27,7 @@ pub(super) struct Making<'a> {
     pub fast_paths: FastPaths,
 }
 
-impl<'a> Making<'a> {
+impl<'a> CreateInput<'a> {
     /// Returns the options for the crate `container`. `is_scope` is true if the cgroup's path names a scope of systemd.
     pub fn options(&self, work: &'a Work, is_scope: bool, warn: Warn<'a>) -> CreateOptions<'a> {
         CreateOptions {
@@ -76,14 +77,14 @@ pub(super) fn root_mounts(mounts: &[Mount]) -> Vec<RootMount<'_>> {
 /// The answer of a worker that has created a container: the facts that the loop needs. The loop itself reads neither
 /// the configuration nor the container's record, because they contain secrets.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Made {
+pub(crate) struct CreateAnswer {
     pub pid: u32,
     pub owns_pid_namespace: bool,
     pub starts_plainly: bool,
     pub cgroup: Option<cgroup::Location>,
 }
 
-impl Made {
+impl CreateAnswer {
     /// Decodes the answer of a worker.
     pub fn decode(answer: &[u8]) -> Result<Self, Status> {
         serde_json::from_slice(answer).map_err(|error| Status::internal(error.to_string()))
