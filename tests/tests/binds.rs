@@ -37,6 +37,10 @@ const CASES: &[Case] = &[
     Case::new("propagation_is_of_one_mount_or_of_all", propagation::is_of_one_mount_or_of_all),
     Case::new("propagation_below_a_shared_mount", propagation::below_a_shared_mount),
     Case::new(
+        "propagation_below_a_shared_mount_of_no_namespace",
+        propagation::below_a_shared_mount_of_no_namespace,
+    ),
+    Case::new(
         "shared_is_not_shared_with_the_host",
         propagation::shared_is_not_shared_with_the_host,
     ),

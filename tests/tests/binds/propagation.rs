@@ -91,6 +91,28 @@ pub(super) fn below_a_shared_mount(bed: &Bed) {
     }
 }
 
+/// As above, without a mount namespace: the tree is detached, and its mounts keep what they become.
+pub(super) fn below_a_shared_mount_of_no_namespace(bed: &Bed) {
+    let (dir, inner) = (shared_tree(bed), bed.dir.join("inner"));
+    fs::create_dir_all(inner.join("file")).expect("make");
+    let outcomes = ["shared", "rprivate", "slave", "unbindable"].map(|option| {
+        let c = bed
+            .bundle()
+            .without_namespace("mount")
+            .unset("/linux/maskedPaths")
+            .unset("/linux/readonlyPaths")
+            .mount("bind", text(&dir), "/mnt", &["bind", "rshared"])
+            .mount("bind", text(&inner), "/tmp", &["rbind", option])
+            .sh("ls /tmp")
+            .make();
+        (option, c.run())
+    });
+    bed.program("umount", &["-R", text(&dir)]).run().ok();
+    for (option, outcome) in outcomes {
+        assert_eq!(outcome.ok().stdout, "file\n", "{option}");
+    }
+}
+
 /// The container's mounts propagate to the host only if its root is shared. Then no option of the bind is needed.
 pub(super) fn shared_is_not_shared_with_the_host(bed: &Bed) {
     let dir = shared_tree(bed);

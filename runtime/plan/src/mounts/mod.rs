@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 use spec::mount_options::{MountOptions, Propagation};
 use spec::{InRoot, Mount};
+use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, propagation};
 
 use self::root::propagation_of_trees;
@@ -70,10 +71,12 @@ fn changes_after(
         let is_bind = options.bind.is_some() || mount.kind == "bind";
         is_bind && binds_are_peers || options.propagation.iter().any(is_shared)
     };
-    Ok(match context.before(mount).any(shares) {
-        true => core::mem::take(&mut options.propagation),
-        false => Vec::new(),
-    })
+    if !context.before(mount).any(shares) {
+        return Ok(Vec::new());
+    }
+    let changes = core::mem::take(&mut options.propagation);
+    // Without a mount namespace, the root is a detached tree: the kernel refuses to change what is attached in it.
+    Ok(if context.namespaces.has(CloneFlags::NEWNS) { changes } else { Vec::new() })
 }
 
 fn compile_kind(
