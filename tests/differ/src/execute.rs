@@ -477,10 +477,8 @@ const ERRORS: &[&str] = &[
 
 /// Returns the last of the known texts in what a failed runtime wrote, or "other". A warning is not why it failed.
 fn class(text: &str) -> String {
-    // On a terminal, runc writes the level in another form.
-    let is_warning = |line: &&str| line.contains("level=warning") || line.contains("WARN");
-    let lines = text.lines().filter(|line| !is_warning(line));
-    let text = lines.collect::<Vec<_>>().join("\n").to_lowercase();
+    let is_error = |line: &&str| !line.contains("level=warning") && !line.contains("WARN");
+    let text = text.lines().filter(is_error).collect::<String>().to_lowercase();
     let found =
         ERRORS.iter().filter_map(|error| Some((text.rfind(error)?, error.len(), *error))).max();
     found.map_or("other", |(_, _, error)| error).to_owned()

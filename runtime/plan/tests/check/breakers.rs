@@ -23,26 +23,13 @@ pub const BREAKERS: &[Breaker] = &[
     ("undumpable-before-sharing", Case::new, |plan| after(&mut plan.parent, "undumpable", "clone")),
     ("undumpable-before-sharing", rootless, |plan| remove(&mut plan.init, "undumpable")),
     ("undumpable-before-sharing", rootless, |plan| after(&mut plan.parent, "undumpable", "admit")),
-    (
-        "undumpable-before-sharing",
-        || hooked().rootless(),
-        |plan| after(&mut plan.init, "undumpable", "run hooks"),
-    ),
-    (
-        "undumpable-before-sharing",
-        || Case::new().rootless().namespace("network", Some("/net")),
-        |plan| after(&mut plan.init, "undumpable", "join namespace"),
-    ),
+    ("undumpable-before-sharing", hooked, |plan| after(&mut plan.init, "undumpable", "run hooks")),
     ("maps-before-undumpable", rootless, |plan| {
         after(&mut plan.parent, "map own id", "undumpable")
     }),
-    (
-        "inherited-oom-score",
-        || scored().nested(),
-        |plan| {
-            after(&mut plan.parent, "take on oom score", "undumpable");
-        },
-    ),
+    ("inherited-oom-score", nested, |plan| {
+        after(&mut plan.parent, "take on oom score", "undumpable");
+    }),
     ("modules-first", labelled, |plan| after(&mut plan.parent, "require module", "enter cgroup")),
     ("cgroup-before-trees", Case::new, |plan| {
         after(&mut plan.parent, "enter cgroup", "clone tree")
@@ -388,6 +375,10 @@ fn rootless() -> Case {
     Case::new().rootless()
 }
 
+fn nested() -> Case {
+    scored().nested()
+}
+
 fn in_user() -> Case {
     Case::new().in_user_namespace(100_000, 65_536)
 }
@@ -401,7 +392,7 @@ fn exec_in_user() -> Case {
 }
 
 fn hooked() -> Case {
-    Case::new().hooks(&["createRuntime", "createContainer"])
+    Case::new().hooks(&["createRuntime", "createContainer"]).rootless()
 }
 
 fn layered() -> Case {
