@@ -120,7 +120,7 @@ impl Store {
         if !directory::is_locked(directory.as_fd()) {
             return Ok(Err(error));
         }
-        self.trace().point("wait for who creates", id)?;
+        self.trace().point("wait for creation of", id)?;
         let mut takeover = Takeover::begin(directory.as_fd());
         while directory::is_locked(directory.as_fd()) {
             match self.container(id) {
@@ -196,7 +196,7 @@ impl Container {
 
     #[cold]
     fn await_others(&mut self, force: bool) -> Result<(), Error> {
-        self.trace.point("wait for who works on", &self.record.id)?;
+        self.trace.point("wait for container lock", &self.record.id)?;
         let mut takeover = Takeover::begin(self.directory.as_fd());
         loop {
             self.read_again()?;

@@ -26,7 +26,7 @@ impl StartCpus {
     /// If the list is invalid, or if none of these CPUs is online and allowed here.
     pub(crate) fn enter(cpus: Option<&str>, trace: &Trace, warn: Warn<'_>) -> Result<Self, Error> {
         let Some(words) = cpus else { return Ok(Self(None)) };
-        trace.point("go", "to the CPUs to start from")?;
+        trace.point("set affinity", "start cpus")?;
         let own = Affinity::of(None).context("sched_getaffinity", "")?;
         let cpus = resolve(words, &own)?;
         match sched_setaffinity(None, &cpu_set(cpus.iter())) {
@@ -59,7 +59,7 @@ impl StartCpus {
     /// Restores the command's affinity after the start.
     pub(crate) fn leave(&self, trace: &Trace) -> Result<(), Error> {
         let Some(own) = &self.0 else { return Ok(()) };
-        trace.point("go", "to own cpus")?;
+        trace.point("set affinity", "own cpus")?;
         Ok(own.set(None).context("sched_setaffinity", "own cpus")?)
     }
 }

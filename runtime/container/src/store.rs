@@ -274,7 +274,7 @@ impl Store {
     /// # Errors
     /// If the process or its cgroup cannot be removed.
     pub fn sweep(&self, id: &str) -> Result<(), Error> {
-        self.trace.point("look for what is left of", id)?;
+        self.trace.point("sweep", id)?;
         let Some(directory) = self.seize(id)? else { return Ok(()) };
         let process = match record::read(directory.as_fd(), id)? {
             Found::Damaged(process, _) => process,
@@ -284,7 +284,7 @@ impl Store {
         };
         match find_process(process)? {
             Some((pid, pidfd)) => {
-                self.trace.point("end the process of", id)?;
+                self.trace.point("kill init of", id)?;
                 end(pid, &pidfd)?;
             }
             None if is_waiting(directory.as_fd()) => {
@@ -295,7 +295,7 @@ impl Store {
             }
             None => {}
         }
-        self.trace.point("remove what is left of", id)?;
+        self.trace.point("remove remains of", id)?;
         self.remove(directory.as_fd(), id)
     }
 
