@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_is_refused() {
+    fn malformed_properties_are_refused() {
         for (name, text) in [
             ("Ab", "1"),
             ("A-b", "1"),

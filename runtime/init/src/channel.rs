@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_init_said_last_arrives_though_it_did_not_listen() {
+    fn last_message_survives_reset() {
         let (host, init) = pair().unwrap();
         report(&init, 7, &Failure::new("stat", Errno::NOENT));
         say(&host, Word::Commit).unwrap();

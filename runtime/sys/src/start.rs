@@ -48,7 +48,7 @@ static TITLE_LENGTH: AtomicUsize = AtomicUsize::new(0);
 /// text. The arguments of a command can name files of the host.
 ///
 /// # Safety
-/// The process has its own copy of the memory, and reads its arguments no more.
+/// The process has its own copy of the memory, and does not read argv afterwards.
 pub unsafe fn set_title(title: &[u8]) {
     let (start, length) = (TITLE.load(Ordering::Relaxed), TITLE_LENGTH.load(Ordering::Relaxed));
     let bytes = title.iter().copied().chain(core::iter::repeat(0));

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_date_is_one() {
+    fn the_date_has_year_month_and_day() {
         let digits = date().split('-').map(str::len).collect::<Vec<_>>();
         assert_eq!(digits, [4, 2, 2]);
     }

@@ -27,7 +27,7 @@ fn a_bus_that_stalls_at_the_door_is_an_error_soon() {
 }
 
 #[test]
-fn who_is_not_let_in_is_told_so() {
+fn auth_rejection_is_reported() {
     let (socket, _thread) = fake::serve("DATA\r\nREJECTED EXTERNAL\r\n", |_| Vec::new());
     let error = over(socket).unwrap_err();
     assert_eq!(error, Error::Rejected { answer: "REJECTED EXTERNAL".into() });

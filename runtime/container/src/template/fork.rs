@@ -4,13 +4,13 @@
 //! runtime  → template  F  PID namespace, description of the     once init exists
 //!                         program, socket to the stand-in,
 //!                         filter, ways into the cgroup
-//! child    → runtime   B  I exist, in that PID namespace        the kernel adds the child's pidfd
+//! child    → runtime   B  child created, in that PID namespace  the kernel adds the child's pidfd
 //! runtime  → child     C  streams, other namespaces             once init is ready
 //! child    → runtime   R  I am as described                     then verified; init gets the child's pidfd
 //! stand-in → child     G  go                                    in place of init's exec
 //! ```
 //!
-//! In place of B and R, E comes with an errno and the words of what failed. The template forks, and the child prepares
+//! In place of B and R, E comes with an errno and a message. The template forks, and the child prepares
 //! itself, while init mounts.
 //!
 //! The socket is an AF_UNIX SOCK_SEQPACKET. Numbers are little-endian, descriptors come by SCM_RIGHTS. G comes on the

@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_empty_tmpfs_is_one() {
+    fn only_an_empty_tmpfs_is_fresh() {
         let directory = std::env::temp_dir();
         let of = |kind, path, copy_up| {
             let step = MountFs {

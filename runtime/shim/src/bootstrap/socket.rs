@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_is_somebody() {
+    fn full_backlog_counts_as_served() {
         let directory = Directory::new("full");
         let path = directory.socket();
         let Claim::Ours(_listener) = claim(&path).unwrap() else { panic!("served by nobody") };
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_at_once_one_is_it() {
+    fn concurrent_claims_have_one_winner() {
         let directory = Directory::new("many");
         let path = directory.socket();
         for _ in 0..20 {
