@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// The first line that a test build prints to standard error (tests/README.md). [`Outcome::stderr`] omits this line, so
 /// that cases pass with a test build as with any other.
-pub const FOR_TESTS: &str = "warning: this dayfly was built for tests alone, with fault injection, \
-                             disabled defences: do not use it for anything else\n";
+pub const FOR_TESTS: &str = "warning: this dayfly is a test build, with fault injection, \
+                             disabled defences: not for production\n";
 
 /// A call of the runtime, before it is started.
 pub struct Call {

@@ -279,7 +279,7 @@ fn unified_takes_no_processes(bed: &Bed) {
     for (name, value) in [("cgroup.procs", &*pid), ("cgroup.threads", &*pid), ("cgroup.kill", "1")]
     {
         let c = limited(bed, json!({ "unified": { name: value } })).make();
-        c.run().fails("is no limit: it acts on processes");
+        c.run().fails("is not a limit: it acts on processes");
         c.delete_force();
     }
     assert!(victim.try_wait().expect("wait").is_none(), "it lives on");

@@ -35,7 +35,7 @@ fn pinned(bed: &Bed) {
     cgroup(bed, &["pin", &own.child("b/c"), "node:0"]).ok();
     assert_eq!(own.read("cpuset", "b/c", "cpuset.cpus"), "1");
     cgroup(bed, &["pin", &own.child("a"), "node:9"]).fails_without_log("there is no memory node 9");
-    cgroup(bed, &["pin", &own.child("a"), "nod:0"]).fails_without_log("no such word");
+    cgroup(bed, &["pin", &own.child("a"), "nod:0"]).fails_without_log("unknown word");
 }
 
 pub fn allowed(pid: &str) -> String {

@@ -160,7 +160,7 @@ fn no_plans(bed: &Bed) {
         fs::write(&path, content).expect("write");
         cgroup(bed, &["apply", path.to_str().expect("path")]).fails_without_log(says);
     }
-    cgroup(bed, &["diff", "/dev/zero"]).fails_without_log("that is no cgroup plan");
+    cgroup(bed, &["diff", "/dev/zero"]).fails_without_log("that is not a cgroup plan");
     cgroup(bed, &["diff", "/dev"]).fails_without_log("read /dev: is a directory");
     let chain = (0..100).map(|n| format!("[template.t{n}]\ntemplate = \"t{}\"\n", n + 1));
     let chain = format!("{}[group.a]\ntemplate = \"t0\"\n", chain.collect::<String>());

@@ -239,5 +239,5 @@ fn numbers_beyond_the_kernels(bed: &Bed) {
 
 fn owner_that_is_none(bed: &Bed) {
     let device = json!({ "type": "p", "path": "/dev/odd", "uid": u32::MAX });
-    bed.bundle().push("/linux/devices", device).make().run().fails("is no user or group id");
+    bed.bundle().push("/linux/devices", device).make().run().fails("is not a user or group id");
 }

@@ -58,7 +58,7 @@ pub const KINDS: [&str; 2] = ["fail", "kill"];
 pub fn fault_points() -> Result<(), String> {
     let probe = Command::new(runtime_path()).arg("list").env("DAYFLY_FAULT", "nowhere").output();
     match probe {
-        Ok(probe) if String::from_utf8_lossy(&probe.stderr).contains("no fault point") => Ok(()),
+        Ok(probe) if String::from_utf8_lossy(&probe.stderr).contains("not a fault point") => Ok(()),
         _ => {
             Err("the runtime was built without `--cfg dayfly_faults` (make test-build)".to_owned())
         }

@@ -353,7 +353,7 @@ fn through_dayfly(bed: &Bed) {
     assert!(listed.contains("test:latest"), "{listed}");
     fs::write(&target, "").expect("write");
     let words = ["rootfs", "mount", "test", target.to_str().expect("path"), "--store", store];
-    let text = format!("error: mount at {}: it is no directory", target.display());
+    let text = format!("error: mount at {}: it is not a directory", target.display());
     bed.call_bare(&words).run().fails_without_log(&text);
     // An extended attribute set on the host does not prevent removal.
     let _ = setxattr(store, "user.note", b"x", XattrFlags::empty());

@@ -55,7 +55,7 @@ fn pinned_wrongly(bed: &Bed) {
     let c = bed.bundle().make();
     c.run_with(&["--pin", "node:99"]).fails("there is no memory node 99");
     let c = bed.bundle().set("/annotations", json!({ "run.dayfly.pin": "nod:0" })).make();
-    c.create().fails("no such word");
+    c.create().fails("unknown word");
     assert!(!c.exists());
 }
 

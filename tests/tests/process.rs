@@ -157,10 +157,10 @@ fn minus_one_is_no_user(bed: &Bed) {
         let mut user = json!({ "uid": 1000, "gid": 1000 });
         user[field] = json!(u32::MAX);
         let c = bed.bundle().set("/process/user", user).args(&["/bin/id"]).make();
-        c.run().fails("no user or group id");
+        c.run().fails("not a user or group id");
     }
     let c = bed.bundle().sh("sleep 1000").make().detached();
-    c.exec_with(&["--user", "4294967295"], &["/bin/id"]).fails_as(255, "no user or group id");
+    c.exec_with(&["--user", "4294967295"], &["/bin/id"]).fails_as(255, "not a user or group id");
 }
 
 fn user_and_groups(bed: &Bed) {

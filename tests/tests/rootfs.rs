@@ -396,7 +396,7 @@ fn errors_leave_nothing(bed: &Bed) {
         fs::write(&layers.list, format!("{list}{}\n", layers.list.display())).expect("write");
         assert_eq!(run(&c).code(), 1);
         fs::write(&layers.list, "relative\n").expect("write");
-        run(&c).fails("layer \"relative\" is no absolute path");
+        run(&c).fails("layer \"relative\" is not an absolute path");
         fs::write(&layers.list, &list).expect("write");
         run(&d).fails("stat /no: no such file or directory");
         assert_eq!(layers.left(), Vec::<String>::new(), "{mode}");

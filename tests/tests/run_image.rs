@@ -318,8 +318,8 @@ fn wrong_networks(bed: &Bed) {
     refused(bed, &["--network", "bridge"], "dayfly makes no networks");
     refused(bed, &["--network", "container:nobody"], "container does not exist");
     refused(bed, &["--network", "ns:/no/such"], "no such file or directory");
-    refused(bed, &["--network", "ns:/etc/passwd"], "/etc/passwd is no network namespace");
-    refused(bed, &["--network", "ns:/proc/self/ns/uts"], "is no network namespace");
+    refused(bed, &["--network", "ns:/etc/passwd"], "/etc/passwd is not a network namespace");
+    refused(bed, &["--network", "ns:/proc/self/ns/uts"], "is not a network namespace");
     let id = background(bed, &[], "true");
     ends(bed, &id);
     sh(bed, &["--network", &format!("container:{id}")], "true").fails("container not running");

@@ -52,7 +52,8 @@ impl FromStr for Owner {
 /// The reason why they are invalid.
 pub fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text.trim_start_matches("0o"), 8).ok();
-    mode.filter(|mode| *mode <= 0o7777).ok_or_else(|| format!("{text:?} is no mode such as 0644"))
+    mode.filter(|mode| *mode <= 0o7777)
+        .ok_or_else(|| format!("{text:?} is not a mode such as 0644"))
 }
 
 /// Returns the name that `file` (/etc/passwd or /etc/group) gives to an id, or the id's number if `file` gives no name.

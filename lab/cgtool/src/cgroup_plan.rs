@@ -173,7 +173,7 @@ pub fn read(path: &Path) -> Result<String, Error> {
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(Error::of("read", path))?;
     if bytes.len() as u64 > LONGEST {
         let reason =
-            format!("{} is longer than {LONGEST} bytes: that is no cgroup plan", path.display());
+            format!("{} is longer than {LONGEST} bytes: that is not a cgroup plan", path.display());
         return Err(
             Error::refused(reason).advise("include splits a cgroup plan into several files")
         );

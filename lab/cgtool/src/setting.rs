@@ -38,7 +38,7 @@ pub fn resolve(
     pending: &Pending,
 ) -> Result<Vec<Write>, Error> {
     if matches!(key, "cgroup.procs" | "cgroup.threads" | "tasks") {
-        return Err(Error::refused(format!("{key} is no value to set"))
+        return Err(Error::refused(format!("{key} is not a value to set"))
             .advise("\"dayfly cgroup classify\" moves processes"));
     }
     let mount = home(tree, group, key)?;
@@ -95,7 +95,7 @@ pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String>
         _ => return Ok(()),
     };
     let list = List::parse(&write.value)
-        .ok_or_else(|| format!("{:?} is no list such as 0-3,7", write.value))?;
+        .ok_or_else(|| format!("{:?} is not a list such as 0-3,7", write.value))?;
     let absent = list.without(&all);
     if absent.is_empty() {
         return Ok(());

@@ -54,7 +54,7 @@ fn rows(csv: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
 
 fn number(line: usize, cell: &str) -> Result<f64, Error> {
     let number = cell.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or_else(|| Error::at("standard input", line, format!("{cell:?} is no number")))
+    number.ok_or_else(|| Error::at("standard input", line, format!("{cell:?} is not a number")))
 }
 
 /// Returns the name of the first column, and a series for each other column. The first column has the x values of all

@@ -210,7 +210,7 @@ fn memory(facts: &Facts, file: &str) -> Result<(Option<u64>, Option<u64>), Error
         let bytes = number.and_then(|kib| kib.checked_mul(1024));
         bytes.map(Some).ok_or_else(|| {
             let file = facts.path(file);
-            Error::refused(format!("{}: {key} is no size: {:.60}", file.display(), rest.trim()))
+            Error::refused(format!("{}: {key} is not a size: {:.60}", file.display(), rest.trim()))
         })
     };
     Ok((bytes("MemTotal:")?, bytes("MemFree:")?))

@@ -158,11 +158,15 @@ fn nonsense_is_refused() {
             "distance: not a distance for each of 4 nodes: 10 21",
         ),
         (&format!("{node}/distance"), "10 21 21 far", "not a distance for each of 4 nodes"),
-        (&format!("{node}/meminfo"), "Node 0 MemTotal: much kB", "MemTotal: is no size: much kB"),
+        (
+            &format!("{node}/meminfo"),
+            "Node 0 MemTotal: much kB",
+            "MemTotal: is not a size: much kB",
+        ),
         (
             &format!("{node}/meminfo"),
             "Node 0 MemTotal: 99999999999999999999 kB",
-            "MemTotal: is no size",
+            "MemTotal: is not a size",
         ),
     ] {
         let host = host("nehalem-ex");

@@ -68,7 +68,7 @@ impl fmt::Display for Error {
             Self::TooManyLayers(count) => {
                 write!(f, "{count} layers are too many: overlayfs takes {MOST_LAYERS}")
             }
-            Self::BadLayer(path) => write!(f, "layer {path:?} is no absolute path"),
+            Self::BadLayer(path) => write!(f, "layer {path:?} is not an absolute path"),
             Self::NoImage { store, reference, alike } if !alike.is_empty() => {
                 write!(f, "no image {reference} in {store}, but {}", alike.join(" and "))
             }

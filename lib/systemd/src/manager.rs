@@ -144,7 +144,7 @@ impl Manager {
         match answer.variant_text() {
             Some(path) => Ok(path.to_string()),
             None => {
-                Err(failed(call, USER_INSTANCE, dbus::Error::Malformed("the cgroup is no text")))
+                Err(failed(call, USER_INSTANCE, dbus::Error::Malformed("the cgroup is not text")))
             }
         }
     }
@@ -160,7 +160,7 @@ impl Manager {
         let text = answer.variant_text().unwrap_or_default().trim_start_matches('v');
         let digits = text.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
         digits.parse().map_err(|_| {
-            failed("Get Version", &unit.name, dbus::Error::Malformed("the version is no number"))
+            failed("Get Version", &unit.name, dbus::Error::Malformed("the version is not a number"))
         })
     }
 

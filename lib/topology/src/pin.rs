@@ -74,15 +74,15 @@ impl Pin {
                 continue;
             }
             let Some((kind, text)) = word.split_once(':') else {
-                return Err(wrong(format!("{word:?} is no such word: {KNOWN}")));
+                return Err(wrong(format!("unknown word {word:?}: {KNOWN}")));
             };
             let list = || match List::parse(text) {
                 Some(list) if !list.is_empty() => Ok(list),
-                _ => Err(wrong(format!("{text:?} is no list such as 0-3,7"))),
+                _ => Err(wrong(format!("{text:?} is not a list such as 0-3,7"))),
             };
             let count = || match text.parse::<u32>() {
                 Ok(count) if count > 0 => Ok(count),
-                _ => Err(wrong(format!("{text:?} is no number of cores"))),
+                _ => Err(wrong(format!("{text:?} is not a number of cores"))),
             };
             let count = match kind {
                 "node" | "nodes" => pin.also(Within::Nodes(list()?)),
@@ -93,7 +93,7 @@ impl Pin {
                 "cpu" | "cpus" => pin.also(Within::Cpus(list()?)),
                 "core" | "cores" => Some(Count::Near(count()?)),
                 "spread" => Some(Count::Spread(count()?)),
-                _ => return Err(wrong(format!("{kind:?} is no such word: {KNOWN}"))),
+                _ => return Err(wrong(format!("unknown word {kind:?}: {KNOWN}"))),
             };
             if count.is_some() && pin.count.is_some() {
                 return Err(wrong("cores are counted twice".to_string()));

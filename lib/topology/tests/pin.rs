@@ -74,10 +74,10 @@ fn what_is_not_there() {
     refused(&host, "cpus:30-33", "no CPU 32-33");
     refused(&host, "cores:33", "fewer than 33");
     refused(&host, "node:0,node:1", "no CPU");
-    refused(&host, "nod:0", "no such word");
-    refused(&host, "node", "no such word");
-    refused(&host, "node:", "no list");
-    refused(&host, "cores:0", "no number");
+    refused(&host, "nod:0", "unknown word");
+    refused(&host, "node", "unknown word");
+    refused(&host, "node:", "not a list");
+    refused(&host, "cores:0", "not a number");
     refused(&host, "cores:1,spread:1", "twice");
     refused(&host, "", "no word");
 }

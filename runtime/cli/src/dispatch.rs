@@ -71,7 +71,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     if let Some(text) = args.env("DAYFLY_FAULT")
         && !container::arm_fault(text)
     {
-        return Err(Failure::new(format_args!("DAYFLY_FAULT: {text:?} is no fault point")));
+        return Err(Failure::new(format_args!("DAYFLY_FAULT: {text:?} is not a fault point")));
     }
     #[cfg(dayfly_undefended)]
     lower_defences(args)?;
@@ -132,9 +132,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
 
 /// Returns the warning that a test build writes to the log at every run.
 fn for_tests(switches: &str) -> String {
-    format!(
-        "this dayfly was built for tests alone, with {switches}: do not use it for anything else"
-    )
+    format!("this dayfly is a test build, with {switches}: not for production")
 }
 
 /// Switches off the defences that the environment names; only in test builds.
@@ -143,7 +141,7 @@ fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     if let Some(names) = args.env("DAYFLY_UNDEFENDED")
         && !sys::defence::switch_off(names)
     {
-        return Err(Failure::new(format_args!("DAYFLY_UNDEFENDED: {names:?} is no defence")));
+        return Err(Failure::new(format_args!("DAYFLY_UNDEFENDED: {names:?} is not a defence")));
     }
     if let Some(step) = args.env("DAYFLY_PAUSE") {
         sys::defence::pause_before(step);

@@ -162,7 +162,7 @@ impl fmt::Display for Invalid {
                 f.write_str("invalid environment variable: name cannot be empty")
             }
             Self::NoId => f.write_str(
-                "process.user: 4294967295 is no user or group id: the kernel takes it for \"no change\"",
+                "process.user: 4294967295 (-1) is not a user or group id: the kernel takes it for \"no change\"",
             ),
             Self::Umask(umask) => {
                 write!(f, "process.user.umask {umask:#o} is out of range, 0 to 0o777")
@@ -275,7 +275,7 @@ impl fmt::Display for Invalid {
             }
             Self::DeviceOwner(path) => write!(
                 f,
-                "device {path}: 4294967295 is no user or group id: the kernel takes it for \"no change\""
+                "device {path}: 4294967295 (-1) is not a user or group id: the kernel takes it for \"no change\""
             ),
             Self::NetDeviceWithoutNamespace => {
                 f.write_str("unable to move network devices without a NET namespace")

@@ -26,7 +26,7 @@ pub struct Misspelt {
 impl fmt::Display for Misspelt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { property, known } = self;
-        write!(f, "{property} is ignored: the key is {known:?}, and keys have one case")
+        write!(f, "{property} is ignored: the key is {known:?}; keys are case-sensitive")
     }
 }
 

@@ -198,7 +198,7 @@ mod tests {
         let (_, told) = Process::parse_and_tell(br#"{"Args": [], "x": 1}"#).unwrap();
         assert_eq!(
             told[0].to_string(),
-            "Args is ignored: the key is \"args\", and keys have one case"
+            "Args is ignored: the key is \"args\"; keys are case-sensitive"
         );
         let (_, told) = Resources::parse_and_tell(br#"{"pids": {"LIMIT": 1}}"#).unwrap();
         assert_eq!((told.len(), told[0].property.as_str()), (1, "pids.LIMIT"));

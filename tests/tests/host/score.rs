@@ -133,7 +133,7 @@ fn score_bad_input(bed: &Bed) {
         ("{\"curves\": []}".to_owned(), "no curve of \"all CPUs\""),
         (curve("sleep", "all CPUs", "0", &one), "\"sleep\" is none of lock, mounts"),
         (curve("lock", "moon", "0", &one), "\"moon\" is none of all CPUs"),
-        (curve("lock", "all CPUs", "3-1", &one), "\"3-1\" is no list of CPUs"),
+        (curve("lock", "all CPUs", "3-1", &one), "\"3-1\" is not a list of CPUs"),
         (curve("lock", "all CPUs", "0", &point(2, "1.5")), "2 threads, after 0, on 1 CPUs"),
         (curve("lock", "all CPUs", "0", &format!("{one}, {one}")), "1 threads, after 1, on 1 CPUs"),
         (curve("lock", "all CPUs", "0", &point(1, "0")), "a turn of 0 µs"),

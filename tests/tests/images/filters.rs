@@ -229,7 +229,7 @@ fn profiles_by_name(bed: &Bed) {
     let name = file.to_str().expect("path");
     fs::write(&file, "{}").expect("write");
     let outcome = import(bed, &layout, &["--seccomp", name]).exits(1);
-    assert!(outcome.stderr.contains("is no seccomp profile"), "{outcome}");
+    assert!(outcome.stderr.contains("is not a seccomp profile"), "{outcome}");
     let rules = json!([
         { "names": ["keyctl"], "action": "SCMP_ACT_ERRNO", "errnoRet": 99, "args": [], "excludes": { "caps": ["CAP_SYS_ADMIN"] } },
         { "names": ["add_key"], "action": "SCMP_ACT_ERRNO", "errnoRet": 98, "includes": { "arches": ["s390x"] } },

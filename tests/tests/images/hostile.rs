@@ -131,7 +131,7 @@ fn bombs_around_images(bed: &Bed) {
         assert_eq!(visible(bed), Vec::<PathBuf>::new(), "left by {outcome}");
     };
     // /dev/zero never ends.
-    import("/dev/zero", &[], "is no archive");
+    import("/dev/zero", &[], "is not an archive");
     let file = |name: &str, bytes: &[u8]| {
         let path = bed.dir.join(name);
         fs::write(&path, bytes).expect("write");
@@ -165,7 +165,7 @@ fn bombs_around_images(bed: &Bed) {
         .open(&long)
         .and_then(|file| file.set_len(65 << 30))
         .expect("length");
-    import(&long, &[], "is no archive");
+    import(&long, &[], "is not an archive");
     let empty = bed.dir.join("empty");
     fs::create_dir(&empty).expect("mkdir");
     import(empty.to_str().expect("path"), &[], "an OCI layout has an index.json");
@@ -277,7 +277,7 @@ fn damaged_blobs(bed: &Bed) {
         &|_, manifest, _| {
             manifest["layers"][0]["digest"] = json!("sha256:../../../../etc/passwd");
         },
-        "is no digest",
+        "invalid digest",
     );
     change(
         "encrypted",

@@ -81,7 +81,7 @@ fn names_and_their_removal(bed: &Bed) {
     let outcome = image::call(bed, &["import", one.dir.to_str().expect("path"), "--name", "../x"])
         .run()
         .exits(1);
-    assert!(outcome.stderr.contains("no name of an image"), "{outcome}");
+    assert!(outcome.stderr.contains("invalid image name"), "{outcome}");
 }
 
 /// An image may be spelled in several ways, but has one name in the store. Older versions stored names as written.

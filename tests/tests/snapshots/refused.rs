@@ -23,8 +23,8 @@ pub fn what_is_refused(bed: &Bed) {
         (json!([one("nosuchfs", &[])]), "no such device"),
         (json!([one("overlay", &["index=off"])]), "lowerdir is missing"),
         (json!([one("overlay", &[&lower, "upperdir=/a"])]), "upperdir needs workdir"),
-        (json!([one("overlay", &[&lower, "upperdir=a,workdir=b"])]), "is no absolute path"),
-        (json!([one("overlay", &["lowerdir=a:b"])]), "layer \"a\" is no absolute path"),
+        (json!([one("overlay", &[&lower, "upperdir=a,workdir=b"])]), "is not an absolute path"),
+        (json!([one("overlay", &["lowerdir=a:b"])]), "layer \"a\" is not an absolute path"),
         (json!([one("overlay", &["lowerdir=/usr::/bin"])]), "layers for data alone (::)"),
         (json!([one("bind", &[MAPS[0]])]), "uidmap and gidmap go together"),
         (json!([one("bind", &["uidmap=0:a:1", MAPS[1]])]), "maps no ids"),
@@ -60,11 +60,11 @@ pub fn layers_that_are_none(bed: &Bed) {
         call(&c, "run", &[root], &[]).run().fails(text);
     }
     let bind = mount("bind", &link.display().to_string(), &words(&["rbind"]));
-    call(&c, "run", &[bind], &[]).run().fails("is no directory");
+    call(&c, "run", &[bind], &[]).run().fails("is not a directory");
     let mut root = snapshot.active("a", &[]);
     fs::remove_dir(snapshot.upper_of("a")).expect("rmdir");
     call(&c, "run", &[root.clone()], &[]).run().fails("a/fs: no such file or directory");
     root["options"][3] = "lowerdir=/".into();
-    call(&c, "run", &[root], &[]).run().fails("layer \"/\" is no absolute path");
+    call(&c, "run", &[root], &[]).run().fails("layer \"/\" is not an absolute path");
     nothing_is_left(bed);
 }

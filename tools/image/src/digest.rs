@@ -92,7 +92,7 @@ pub struct NoDigest(String);
 
 impl fmt::Display for NoDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no digest: it must be sha256: and 64 digits", self.0)
+        write!(f, "invalid digest {:?}: it must be sha256: and 64 hexadecimal digits", self.0)
     }
 }
 

@@ -26,7 +26,7 @@ impl Reference {
     /// # Errors
     /// [`Error::Unfit`] if it is malformed.
     pub fn parse(text: &str) -> Result<Self> {
-        let unfit = |reason| Error::Unfit(format!("{text:?} is no name of an image: {reason}"));
+        let unfit = |reason| Error::Unfit(format!("invalid image name {text:?}: {reason}"));
         if text.contains("://") {
             return Err(unfit("it begins with the registry's host, without a protocol"));
         }

@@ -153,7 +153,7 @@ fn counted(
     for (minute, field) in (1..).zip(line.fields().skip(KEYS.len())) {
         // All columns are checked, including those not requested: a file with an invalid column can't be trusted.
         let count = field.parse::<u32>().map_err(|_| {
-            let why = format!("{} is no number of invocations", shown(field));
+            let why = format!("{} is not a number of invocations", shown(field));
             line.wrong_at(KEYS.len() + minute, &why)
         })?;
         if minutes.contains(&minute) {
@@ -202,7 +202,7 @@ pub(super) fn durations(
         for (at, (place, field)) in numbers.iter_mut().zip(line.fields().skip(3)).enumerate() {
             let number = field.parse().ok().filter(|ms| (0.0..=f64::MAX).contains(ms));
             *place = number.ok_or_else(|| {
-                line.wrong_at(at + 4, &format!("{} is no number from 0 on", shown(field)))
+                line.wrong_at(at + 4, &format!("{} is not a number from 0 on", shown(field)))
             })?;
         }
         let [.., p0, p1, p25, p50, p75, p99, p100] = numbers;

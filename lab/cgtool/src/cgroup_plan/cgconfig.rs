@@ -336,7 +336,7 @@ mod tests {
                 "group a {\n perm { admin {\n fprem = 1; } } }",
                 "x.conf:3: there is no key of perm \"fprem\"; did you mean fperm?",
             ),
-            ("group a { perm { task { fperm = 9; } } }", "no mode"),
+            ("group a { perm { task { fperm = 9; } } }", "not a mode"),
             ("group ../a { }", "not allowed"),
             ("\ngroup . { }", "x.conf:2: the root of a hierarchy cannot be"),
             ("group a { cpu { cpu.shares = \"5; } }", "quote"),

@@ -72,7 +72,7 @@ fn mistakes_have_lines() {
             "[group.a]\n\nmodes = { file = \"644\" }\n",
             "a.toml:3: there is no key \"file\"; did you mean files?",
         ),
-        ("[group.a]\nmodes = { files = \"999\" }\n", "a.toml:2: \"999\" is no mode"),
+        ("[group.a]\nmodes = { files = \"999\" }\n", "a.toml:2: \"999\" is not a mode"),
         ("[group.a]\ntemplate = \"bd\"\n[template.db]\n", "a.toml:2: there is no template \"bd\""),
         ("[group.a]\ntask = 3\n", "a.toml:2: a quoted text is expected here"),
         ("group = 3\n", "a.toml:1: there should be a table"),

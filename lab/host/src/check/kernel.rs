@@ -84,7 +84,7 @@ fn birth(facts: &Facts, layout: &Layout) -> Verdict {
     };
     match (known, layout.unified.is_some()) {
         (true, true) if layout.mode() == Mode::V2 => {
-            Verdict::new(about, Good, "born there (clone3)", "no start moves a process")
+            Verdict::new(about, Good, "CLONE_INTO_CGROUP available", "no start moves a process")
         }
         (true, true) => Verdict::new(about, Note, "born in v2, moved in v1 (tasks)", moves),
         (true, false) => Verdict::new(about, Note, "moved (tasks)", moves),

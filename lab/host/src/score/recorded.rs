@@ -72,7 +72,7 @@ impl Recorded {
         let work = name(&self.work, &WORKS)?;
         let placement = name(&self.placement, &PLACEMENTS)?;
         let cpus = List::parse(&self.cpus).filter(|cpus| !cpus.is_empty());
-        let cpus = cpus.ok_or_else(|| format!("{:?} is no list of CPUs", self.cpus))?;
+        let cpus = cpus.ok_or_else(|| format!("{:?} is not a list of CPUs", self.cpus))?;
         let mut points = Vec::new();
         for turn in &self.points {
             let last = points.last().map_or(0, |point: &Point| point.threads);

@@ -118,7 +118,10 @@ pub fn from_file(path: &Path, capabilities: &[&str]) -> Result<Value, String> {
     let profile: Value = serde_json::from_str(&text)
         .map_err(|error| format!("parse {}: {error}", path.display()))?;
     if !profile["defaultAction"].is_string() {
-        return Err(format!("{} is no seccomp profile: it has no defaultAction", path.display()));
+        return Err(format!(
+            "{} is not a seccomp profile: it has no defaultAction",
+            path.display()
+        ));
     }
     let family = family(std::env::consts::ARCH);
     let mut out = json!({

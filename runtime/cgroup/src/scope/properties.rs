@@ -187,7 +187,8 @@ fn or_infinity(value: i64) -> u64 {
 
 /// Converts a list such as `0-3,7` to a bit mask, whose first byte contains the lowest bits.
 fn mask(setting: &'static str, list: &str) -> Result<Vec<u8>, Error> {
-    let invalid = || Error::Invalid { setting, reason: format!("{list:?} is no list of numbers") };
+    let invalid =
+        || Error::Invalid { setting, reason: format!("{list:?} is not a list of numbers") };
     let mut bits = Vec::new();
     for range in list.split(',').map(str::trim).filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -347,7 +347,7 @@ fn unified(directory: &Directory, name: &str, value: &str) -> Result<(), Error> 
     }
     // With such a file, a configuration could move a process of the host into the container, or kill processes.
     if ["cgroup.procs", "cgroup.threads", "cgroup.kill"].contains(&name) {
-        return Err(invalid("is no limit: it acts on processes"));
+        return Err(invalid("is not a limit: it acts on processes"));
     }
     let file = open(directory, name, OFlags::WRONLY)?;
     if value.is_empty() {

@@ -56,7 +56,7 @@ fn of_path(path: &str) -> Result<Asked, Failure> {
     let namespace = openat(CWD, path, flags, Mode::empty()).context("open", path)?;
     match sys::nsfs::kind(namespace.as_fd()) {
         Ok(CloneFlags::NEWNET) => Ok(opened(namespace)),
-        _ => Err(Failure::new(format_args!("{path} is no network namespace"))),
+        _ => Err(Failure::new(format_args!("{path} is not a network namespace"))),
     }
 }
 

@@ -171,7 +171,7 @@ impl Directory {
             Ok(Owned::Read(bytes)) => Ok(bytes),
             Ok(Owned::Foreign(owner)) => Err(self.foreign(name, owner)),
             Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO) => {
-                Err(Error::Text(format!("{} is no ordinary file", object())))
+                Err(Error::Text(format!("{} is not a regular file", object())))
             }
             Err(errno) => Err(sys::Error::new("open", object(), errno).into()),
         }

@@ -209,14 +209,14 @@ fn check_directory(mount: &RootMount<'_>) -> Result<(), Error> {
     if !mount.source.starts_with('/') {
         return Err(refused(
             mount,
-            format_args!("source {:?} is no absolute path", &*mount.source),
+            format_args!("source {:?} is not an absolute path", &*mount.source),
         ));
     }
     let stat = statat(CWD, &*mount.source, AtFlags::SYMLINK_NOFOLLOW);
     let stat = stat.map_err(|errno| sys::Error::new("stat", &*mount.source, errno))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Ok(()),
-        _ => Err(refused(mount, format_args!("source {:?} is no directory", &*mount.source))),
+        _ => Err(refused(mount, format_args!("source {:?} is not a directory", &*mount.source))),
     }
 }
 
@@ -249,7 +249,7 @@ fn upper(mount: &RootMount<'_>, options: &MountOptions<'_>) -> Result<Upper, Err
         let Some(value) = options.value(key) else { return Ok(None) };
         let path = words::path(value);
         if !path.starts_with('/') {
-            return Err(refused(mount, format_args!("{key} {path:?} is no absolute path")));
+            return Err(refused(mount, format_args!("{key} {path:?} is not an absolute path")));
         }
         c_string(mount, &path).map(Some)
     };

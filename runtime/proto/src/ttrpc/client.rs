@@ -140,7 +140,7 @@ fn answer(frame: &Frame<'_>) -> Result<Vec<u8>, Status> {
     }
     if frame.header.kind != kind::RESPONSE {
         return Err(Status::internal(format!(
-            "a frame of kind {} is no answer",
+            "a frame of kind {} is not a response",
             frame.header.kind
         )));
     }

@@ -64,7 +64,7 @@ impl BundleState {
                 Err(error) => Err(format!("{path}: {error}").into()),
             },
             Ok(Owned::Foreign(owner)) => Err(format!("{path}: belongs to user {owner}").into()),
-            Ok(Owned::Special) => Err(format!("{path}: no ordinary file").into()),
+            Ok(Owned::Special) => Err(format!("{path}: not a regular file").into()),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(sys::Error::new("read", path, errno).into()),
         }

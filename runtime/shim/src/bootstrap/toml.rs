@@ -57,7 +57,7 @@ pub fn read_file(what: &str, path: &str) -> Result<Vec<u8>, Failure> {
         Ok(Owned::Foreign(owner)) => {
             Err(format!("{what} {path}: belongs to user {owner}, not to root").into())
         }
-        Ok(Owned::Special) => Err(format!("{what} {path}: no ordinary file").into()),
+        Ok(Owned::Special) => Err(format!("{what} {path}: not a regular file").into()),
         Err(errno) => Err(sys::Error::new("read", format!("{what} {path}"), errno).into()),
     }
 }

@@ -52,10 +52,10 @@ impl Target {
             Some(path) => path.find('/').and_then(|slash| path.get(slash..)).unwrap_or_default(),
             None => path,
         };
-        let path = unescape(path, false).ok_or_else(|| wrong("an escape that is none"))?;
+        let path = unescape(path, false).ok_or_else(|| wrong("an invalid %-escape"))?;
         let path = CString::new(path).map_err(|_| wrong("a NUL in the path"))?;
         if !path.as_bytes().starts_with(b"/") {
-            return Err(wrong("no absolute path"));
+            return Err(wrong("not an absolute path"));
         }
         let logger = |path, says_ready| Logger { path, args: arguments(query), says_ready };
         match scheme.to_ascii_lowercase().as_str() {

@@ -173,9 +173,9 @@ impl Unfinished {
         if destination.symlink_metadata().is_ok() {
             return Err(Error::Unfit(format!("{} is there already", destination.display())));
         }
-        let name = destination.file_name().ok_or_else(|| {
-            Error::Unfit(format!("{} is no name of a file", destination.display()))
-        })?;
+        let name = destination
+            .file_name()
+            .ok_or_else(|| Error::Unfit(format!("{} is not a file name", destination.display())))?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}", std::process::id()));

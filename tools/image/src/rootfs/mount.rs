@@ -28,7 +28,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
         .map_err(at(format_args!("open {}", options.directory.display())))?;
     if !directory.is_dir() {
         return Err(format!(
-            "mount at {}: it is no directory, and a root filesystem is mounted at one: make one with mkdir, and name \
+            "mount at {}: it is not a directory, and a root filesystem is mounted at one: make one with mkdir, and name \
              that",
             directory.display()
         ));

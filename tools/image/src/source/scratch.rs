@@ -76,7 +76,7 @@ pub enum From {
 
 /// Returns the error for a file that is not an archive.
 pub fn no_archive(path: &Path) -> Error {
-    Error::Unfit(format!("{} is no archive, or a damaged one", path.display()))
+    Error::Unfit(format!("{} is not an archive, or a damaged one", path.display()))
 }
 
 fn read_start(file: &File, block: &mut [u8]) -> io::Result<usize> {

@@ -148,7 +148,7 @@ impl Store {
         let path = PathBuf::from(found.directory);
         let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let digest = Digest::from_hex(hex)
-            .ok_or_else(|| Error::Unfit(format!("{} is no image", path.display())))?;
+            .ok_or_else(|| Error::Unfit(format!("{} is not an image", path.display())))?;
         let name = found.name.and_then(|name| Reference::parse(&name).ok());
         Ok(Named { image: Image { digest, path }, name, remark })
     }

@@ -340,7 +340,7 @@ impl<'a> Archive<'a> {
         let written = i64::from(header.cksum().map_err(field)?);
         if written != sum(i64::from) && written != sum(|byte| i64::from(byte.cast_signed())) {
             return Err(unfit(
-                "has a header whose sum is wrong: this is no archive, or a damaged one",
+                "has a header whose sum is wrong: this is not an archive, or a damaged one",
             ));
         }
         Ok(Some(header))
@@ -383,7 +383,7 @@ fn seconds(header: &Header) -> Result<(i64, u32)> {
 }
 
 fn field(_: io::Error) -> Error {
-    unfit("has a header with a field that is no number: this is no archive, or a damaged one")
+    unfit("has an invalid header: this is not an archive, or a damaged one")
 }
 
 fn unfit(what: &str) -> Error {

@@ -57,9 +57,12 @@ fn errors_name_line_and_column() {
         (format!("{head}a,b,c,d,1,2,3\n"), "f.csv:2: column 7: 7 columns, 6 in the first line"),
         (
             format!("{head}\r\na,b,c,d,1,x\n"),
-            "f.csv:3: column 6: \"x\" is no number of invocations",
+            "f.csv:3: column 6: \"x\" is not a number of invocations",
         ),
-        (format!("{head}a,b,c,d,-1,0\n"), "f.csv:2: column 5: \"-1\" is no number of invocations"),
+        (
+            format!("{head}a,b,c,d,-1,0\n"),
+            "f.csv:2: column 5: \"-1\" is not a number of invocations",
+        ),
         (format!("{head}a,,c,d,1,1\n"), "f.csv:2: column 2: \"\" is no hash"),
         (format!("{head}{}", "x".repeat(70_000)), "f.csv:2: a line of more than 65536 bytes"),
     ] {
@@ -83,7 +86,7 @@ fn errors_of_durations_name_line_and_column() {
     );
     assert_eq!(
         refused(format!("{head}\na,b,c,1,1,1,1,1,1,1,NaN,1,1,1")),
-        "d.csv:2: column 11: \"NaN\" is no number from 0 on"
+        "d.csv:2: column 11: \"NaN\" is not a number from 0 on"
     );
     assert_eq!(
         refused(format!("{head}\na,b,c,1,1,1,1,1,1,1,1,1,1,1e12")),

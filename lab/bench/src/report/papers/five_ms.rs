@@ -28,8 +28,7 @@ const fn means(what: &'static str, published: &'static [Published]) -> Line {
 const RUN: Part = Part {
     name: "run",
     place: "The whole: crun run foo: 160 ms to 5 ms",
-    about: "A container with a network of its own and an engine's seccomp profile is run, and gone; starts follow each \
-        other at once.",
+    about: "A container with a network of its own and an engine's seccomp profile is run and removed, back to back.",
     way: Way::Command(Command {
         line: &["bench", "start", "--operation", "run", "--pause", "0", "--profile", "seccomp"],
         quick: &["--rounds", "50"],
