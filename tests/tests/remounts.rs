@@ -13,6 +13,7 @@ const CASES: &[Case] = &[
     case!(remount_changes_attributes),
     case!(remount_changes_the_filesystem),
     case!(remount_takes_flags_back),
+    case!(remount_of_cgroups_is_of_the_mount).unlike_runc(),
     case!(remount_of_a_bind).unlike_runc(),
     case!(remount_of_nothing),
     case!(remount_copies_nothing),
@@ -42,6 +43,18 @@ fn remount_changes_the_filesystem(bed: &Bed) {
     let outcome = c.run().ok();
     assert!(outcome.stdout.contains("size=2048k"), "{outcome}");
     assert!(outcome.stdout.contains("hidepid=invisible"), "{outcome}");
+}
+
+/// All cgroup2 mounts have one superblock. runc makes it read-only, and no cgroup of the host can be made any more.
+fn remount_of_cgroups_is_of_the_mount(bed: &Bed) {
+    let bundle = bed.bundle().mount("cgroup", "cgroup", "/sys/fs/cgroup", &["remount", "ro"]);
+    let outcome = bundle.sh("grep ' /sys/fs/cgroup ' /proc/self/mountinfo").make().run().ok();
+    assert!(outcome.stdout.contains(" ro,"), "{outcome}");
+    let host = fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+    for (_, superblock) in host.lines().filter_map(|line| line.split_once(" - cgroup")) {
+        let options = superblock.split(' ').nth(2).expect("options");
+        assert!(options == "rw" || options.starts_with("rw,"), "{superblock}");
+    }
 }
 
 fn remount_of_a_bind(bed: &Bed) {

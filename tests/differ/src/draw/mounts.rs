@@ -130,7 +130,20 @@ pub(super) fn draw(random: &mut Random, has_namespace: bool) -> Vec<Value> {
             json!({ "destination": place, "type": "bind", "source": source, "options": ["rbind"] }),
         );
     }
+    for mount in &mut mounts {
+        spare_host(mount);
+    }
     mounts
+}
+
+/// Takes `remount` from mounts whose superblock may be the host's: with `ro`, runc makes it read-only, and so, for
+/// example, all cgroups of the host.
+fn spare_host(mount: &mut Value) {
+    let is_hosts =
+        ["cgroup", "cgroup2", "sysfs", "proc", "mqueue"].iter().any(|kind| mount["type"] == *kind);
+    if let Some(options) = mount["options"].as_array_mut().filter(|_| is_hosts) {
+        options.retain(|option| option != "remount");
+    }
 }
 
 /// What nearly all configurations of engines have, each left out or changed at times.
