@@ -74,8 +74,6 @@ fn few_descriptors_to_remove_with(bed: &Bed) {
     assert!(!c.exists());
 }
 
-/// A record that cannot be written whole leaves nothing, and its error says why. The default action of SIGXFSZ would
-/// kill the command.
 /// The kernel counts the processes of all containers of a user, but not those of root.
 fn few_processes(bed: &Bed) {
     let user = User::new(bed);
@@ -92,6 +90,8 @@ fn few_processes(bed: &Bed) {
     assert!(codes[0] != 0 && codes[7] == 0, "{codes:?}");
 }
 
+/// A record that cannot be written whole leaves nothing, and its error says why. The default action of SIGXFSZ would
+/// kill the command.
 fn small_files(bed: &Bed) {
     let c = bed.bundle().args(&["true"]).make();
     let bundle = c.bundle.to_str().expect("path");
