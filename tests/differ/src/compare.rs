@@ -140,8 +140,7 @@ impl Known {
     #[must_use]
     pub fn number(&self) -> u64 {
         let columns = [&self.id, &self.place, &self.needs, &self.pattern];
-        let bytes = columns.into_iter().flat_map(|column| column.bytes().chain([b'\t']));
-        bytes.fold(0, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        crate::sum(0, columns.into_iter().flat_map(|column| column.bytes().chain([b'\t'])))
     }
 }
 

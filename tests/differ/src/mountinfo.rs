@@ -108,24 +108,15 @@ pub fn facts(mounts: &[Mount], host: &[Mount], masks: &[String]) -> Vec<(String,
 fn keys(mounts: &[Mount]) -> BTreeMap<u64, String> {
     let mut keys = BTreeMap::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut left: Vec<&Mount> = mounts.iter().collect();
+    let mut order: Vec<&Mount> = mounts.iter().collect();
     // A stack at one place is numbered from below, whichever of its mounts is the oldest.
-    left.sort_by_key(|mount| depth(mounts, mount));
-    while !left.is_empty() {
-        let ready = |mount: &&Mount| {
-            keys.contains_key(&mount.parent)
-                || !mounts.iter().any(|other| other.id == mount.parent && other.id != mount.id)
-        };
-        let Some(index) = left.iter().position(ready) else { break };
-        let mount = left.remove(index);
+    order.sort_by_key(|mount| depth(mounts, mount));
+    for mount in order {
         let count = counts.entry(&mount.place).or_default();
         let name =
             if *count == 0 { mount.place.clone() } else { format!("{}#{count}", mount.place) };
         *count += 1;
         keys.insert(mount.id, name);
-    }
-    for mount in left {
-        keys.insert(mount.id, format!("{}#loop", mount.place));
     }
     keys
 }

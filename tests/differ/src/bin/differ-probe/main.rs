@@ -389,10 +389,9 @@ fn content(path: &Path, stat: &Stat) -> String {
     if let Err(error) = file.take(4096).read_to_end(&mut bytes) {
         return errno(error).to_string();
     }
-    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |sum, byte| {
-        (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    format!("{} {:08x}", bytes.len(), sum as u32)
+    let length = bytes.len();
+    let sum = dayfly_differ::sum(0xcbf2_9ce4_8422_2325, bytes);
+    format!("{length} {:08x}", sum as u32)
 }
 
 fn errno(error: std::io::Error) -> Errno {

@@ -36,9 +36,7 @@ impl Results {
         let mut sum = 0u64;
         let own = std::env::current_exe()?;
         for program in [&options.dayfly, &options.runc, &own, &own.with_file_name("differ-probe")] {
-            for byte in fs::read(program)? {
-                sum = (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
-            }
+            sum = dayfly_differ::sum(sum, fs::read(program)?);
         }
         let name = format!("{}{}", view.name(), if options.rootless { "-rootless" } else { "" });
         let path = options.results.join(format!("{name}-{sum:016x}"));
