@@ -23,7 +23,9 @@ pub const BREAKERS: &[Breaker] = &[
     ("undumpable-before-sharing", Case::new, |plan| after(&mut plan.parent, "undumpable", "clone")),
     ("undumpable-before-sharing", rootless, |plan| remove(&mut plan.init, "undumpable")),
     ("undumpable-before-sharing", rootless, |plan| after(&mut plan.parent, "undumpable", "admit")),
-    ("undumpable-before-sharing", hooked, |plan| after(&mut plan.init, "undumpable", "run hooks")),
+    ("undumpable-before-sharing", Case::hooked_by_user, |plan| {
+        after(&mut plan.init, "undumpable", "run hooks");
+    }),
     ("maps-before-undumpable", rootless, |plan| {
         after(&mut plan.parent, "map own id", "undumpable")
     }),
@@ -392,7 +394,7 @@ fn exec_in_user() -> Case {
 }
 
 fn hooked() -> Case {
-    Case::new().hooks(&["createRuntime", "createContainer"]).rootless()
+    Case::new().hooks(&["createRuntime", "createContainer"])
 }
 
 fn layered() -> Case {

@@ -125,6 +125,11 @@ impl Case {
         self.in_user_namespace(1000, 1)
     }
 
+    /// Makes a container with hooks for a rootless caller.
+    pub fn hooked_by_user() -> Self {
+        Self::new().hooks(&["createRuntime", "createContainer"]).rootless()
+    }
+
     /// Sets the caller to uid 0 of a user namespace other than the host's.
     pub fn nested(mut self) -> Self {
         self.caller.nested = true;
