@@ -49,9 +49,6 @@ pub fn walked() {
     WALKED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Disables the check for concurrent starts: a container's steps must not depend on the machine's load.
-const WITHOUT: &str = "crowd-check";
-
 pub const KINDS: [&str; 2] = ["fail", "kill"];
 
 /// Checks that the runtime has fault points: tests/README.md explains how to build such a runtime.
@@ -66,7 +63,7 @@ pub fn fault_points() -> Result<(), String> {
 }
 
 pub fn faulty(call: Call, place: &str, step: usize, kind: &str) -> Call {
-    call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}")).env("DAYFLY_WITHOUT", WITHOUT)
+    call.env("DAYFLY_FAULT", &format!("{place}:{step}:{kind}"))
 }
 
 /// Asserts that the command fails and, if the kind is `fail`, reports the error; a killed process can't report

@@ -23,12 +23,7 @@ use std::fmt::Write;
 /// The fast paths, grouped by the three levers of Hall and Ramachandran, "Opportunities for Optimizing the Container
 /// Runtime", section VI.
 const LEVERS: [(&str, FastPaths); 3] = [
-    (
-        "parallelism",
-        FastPaths::PARALLEL_NETWORK
-            .union(FastPaths::CROWD_CHECK)
-            .union(FastPaths::ONE_WAY_HANDSHAKE),
-    ),
+    ("parallelism", FastPaths::PARALLEL_NETWORK.union(FastPaths::ONE_WAY_HANDSHAKE)),
     (
         "caching",
         FastPaths::BLANK_NAMESPACE

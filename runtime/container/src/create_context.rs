@@ -168,7 +168,7 @@ impl<'a> CreateContext<'a> {
     }
 
     /// Compiles the plan from which the container would be made. Of what a start finds on the host, the plan assumes
-    /// that there is a blank mount namespace, and an idle CPU to make the network namespace.
+    /// that there is a blank mount namespace.
     pub fn plan(&self, request: Request<'_>) -> Result<Plan, Error> {
         let mut request = self.with_root(request);
         let (fast_paths, caller) = (request.kernel.fast_paths, &request.caller);

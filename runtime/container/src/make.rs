@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 
 use launch::{Given, Launched, Network, Pending, Turn};
 use plan::step::ParentStep;
-use plan::{FastPaths, Plan, Request};
+use plan::{Plan, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send,
@@ -90,7 +90,7 @@ impl CreateContext<'_> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(request.preserve_fds)?;
         let mut request = self.with_root(request);
-        let network = self.begin_network(&mut request)?;
+        let network = self.begin_network(&request)?;
         let requests = match self.options.template {
             Some(TemplateUse::Become { .. }) => Some(Requests::open(&mut request)?),
             _ => None,
@@ -129,14 +129,7 @@ impl CreateContext<'_> {
     }
 
     /// Starts a process that creates the container's network namespace, if the plan needs one.
-    fn begin_network(&self, request: &mut Request<'_>) -> Result<Option<Network>, Error> {
-        // A process that creates the network namespace in parallel saves time only if a CPU is idle.
-        if plan::makes_network(&self.spec, request)
-            && request.kernel.fast_paths.contains(FastPaths::CROWD_CHECK)
-            && launch::is_crowded()
-        {
-            request.kernel.fast_paths.remove(FastPaths::PARALLEL_NETWORK);
-        }
+    fn begin_network(&self, request: &Request<'_>) -> Result<Option<Network>, Error> {
         if !plan::makes_network(&self.spec, request) {
             return Ok(None);
         }

@@ -11,7 +11,6 @@ extern crate alloc;
 mod cgroup_kill;
 mod clock;
 mod copy;
-mod crowd;
 mod descriptors;
 mod error;
 mod holder;
@@ -38,7 +37,6 @@ use trace::Tracer;
 
 pub use cgroup_kill::kills_newborn;
 pub use copy::copy_process;
-pub use crowd::is_crowded;
 pub use error::Error;
 pub use hooks::{Manner, run_all as run_hooks};
 pub use id_helper::map_ids;

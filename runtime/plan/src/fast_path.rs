@@ -29,13 +29,11 @@ bitflags! {
         const DEVICE_CACHE = 1 << 6;
         /// All masked directories are covered by mounts of one empty directory.
         const SHARED_MASKS = 1 << 7;
-        /// If all CPUs are busy, init creates its network namespace itself.
-        const CROWD_CHECK = 1 << 8;
         /// A single-threaded process that moves itself on cgroup v1 moves as a thread, which avoids a host-wide lock
         /// shared with all forks (Linux 5.5).
-        const THREAD_MOVE = 1 << 9;
+        const THREAD_MOVE = 1 << 8;
         /// The read-only mount from which a command runs (CVE-2019-5736) is kept for later commands.
-        const KEPT_PROGRAM = 1 << 10;
+        const KEPT_PROGRAM = 1 << 9;
     }
 }
 
@@ -50,7 +48,7 @@ impl Default for FastPaths {
 
 impl FastPaths {
     /// Every fast path with its name.
-    pub const NAMES: [(&str, Self); 11] = [
+    pub const NAMES: [(&str, Self); 10] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
         ("blank-namespace", Self::BLANK_NAMESPACE),
         ("shared-memory", Self::SHARED_MEMORY),
@@ -59,7 +57,6 @@ impl FastPaths {
         ("seccomp-cache", Self::SECCOMP_CACHE),
         ("device-cache", Self::DEVICE_CACHE),
         ("shared-masks", Self::SHARED_MASKS),
-        ("crowd-check", Self::CROWD_CHECK),
         ("thread-move", Self::THREAD_MOVE),
         ("kept-program", Self::KEPT_PROGRAM),
     ];
