@@ -71,20 +71,19 @@ struct Walk<'a> {
 impl Walk<'_> {
     /// Walks through the command; returns the number of calls at which a process was killed.
     fn take(&self) -> usize {
-        let call = || (self.call)().env("DAYFLY_WITHOUT", super::WITHOUT);
         // The first start fills the host's cache.
         (self.prepare)();
-        (self.check)("nothing", &call().run().ok());
+        (self.check)("nothing", &(self.call)().run().ok());
         let mut recorder = Killer::default();
         (self.prepare)();
-        let whole = call().followed_by(&mut recorder).ok();
+        let whole = (self.call)().followed_by(&mut recorder).ok();
         (self.check)("nothing", &whole);
         let mut count = 0;
         for (last, made) in moments(&recorder.family.calls, |_| true) {
             (self.prepare)();
             let Moment { whose, number } = last.clone();
             let mut killer = Killer { family: Family::until(last), ..Killer::default() };
-            let outcome = call().followed_by(&mut killer);
+            let outcome = (self.call)().followed_by(&mut killer);
             // The process may not have reached this call this time.
             if !killer.family.has_killed {
                 continue;

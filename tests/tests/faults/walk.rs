@@ -1,6 +1,6 @@
 //! Makes every step in the two lists of a plan fail, or kill its process, during `create` or after `start`.
 
-use super::{KINDS, WITHOUT, assert_told, faulty};
+use super::{KINDS, assert_told, faulty};
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::container::Container;
 use dayfly_tests::runtime::{Call, Outcome};
@@ -33,7 +33,7 @@ impl<'a> Walk<'a> {
     /// Returns the steps, as `plan` prints them.
     pub fn steps(&self) -> Vec<Step> {
         (self.prepare)();
-        let mut steps = steps::of(&self.c, WITHOUT);
+        let mut steps = steps::of(&self.c, "");
         // `plan` does not accept the flags of `create`.
         if self.flags.iter().any(|flag| flag == "--console-socket")
             && let Some(at) = steps.iter().position(|step| step.name == "make network")
@@ -46,8 +46,7 @@ impl<'a> Walk<'a> {
                 .for_each(|step| step.number += 1);
         }
         if self.flags.iter().any(|flag| flag == "--no-pivot") {
-            let classic = format!("{WITHOUT},blank-namespace");
-            steps = steps::of(&self.c, &classic);
+            steps = steps::of(&self.c, "blank-namespace");
             for step in &mut steps {
                 if step.name == "pivot root" {
                     step.name = "change root".to_owned();
@@ -105,7 +104,7 @@ impl<'a> Walk<'a> {
         assert!(after_start >= 1, "exec is after start");
         // The container's id can be used again.
         let c = &self.c;
-        self.create().env("DAYFLY_WITHOUT", WITHOUT).run().ok();
+        self.create().run().ok();
         c.start().ok();
         let pid = c.pid();
         wait::until_none("descriptors that the program was not given", || leak::descriptors(pid));
