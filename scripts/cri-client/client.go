@@ -3,17 +3,50 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
+
+// An error that ends a case or a command: check panics with it, and try returns it.
+type failure struct{ error }
+
+func check(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		panic(failure{err})
+	}
+}
+
+func checked[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+func try(do func()) (err error) {
+	defer func() {
+		switch caught := recover().(type) {
+		case nil:
+		case failure:
+			err = caught.error
+		default:
+			panic(caught)
+		}
+	}()
+	do()
+	return nil
+}
 
 // A connection to the CRI, and the settings of all pods.
 type client struct {
@@ -22,21 +55,24 @@ type client struct {
 	serial atomic.Int64
 }
 
-func dial(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("unix://"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+func dial(address string) *grpc.ClientConn {
+	return checked(grpc.NewClient("unix://"+address, grpc.WithTransportCredentials(insecure.NewCredentials())))
 }
 
-func connect(o options) (*client, error) {
-	connection, err := dial(o.address)
+func connect(o options) *client {
+	return &client{options: o, RuntimeServiceClient: cri.NewRuntimeServiceClient(dial(o.address))}
+}
+
+// Calls a method of the CRI, within the time limit of a call. The error names the method.
+func call[Q, A any](c *client, method func(context.Context, *Q, ...grpc.CallOption) (*A, error), request *Q) (*A, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
+	defer cancel()
+	answer, err := method(ctx, request)
 	if err != nil {
-		return nil, err
+		name := strings.TrimPrefix(fmt.Sprintf("%T", request), "*v1.")
+		return nil, fmt.Errorf("%s: %w", strings.TrimSuffix(name, "Request"), err)
 	}
-	return &client{options: o, RuntimeServiceClient: cri.NewRuntimeServiceClient(connection)}, nil
-}
-
-// Returns a context with the time limit of a call.
-func (c *client) in() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), c.patience)
+	return answer, nil
 }
 
 // A pod: its configuration, which its containers' calls need, and its id.
@@ -45,8 +81,14 @@ type pod struct {
 	id     string
 }
 
+// Changes of a configuration.
+type (
+	podChange       = func(*cri.PodSandboxConfig)
+	containerChange = func(*cri.ContainerConfig)
+)
+
 // Returns the configuration of a pod in the host's network namespace.
-func (c *client) podConfig(change ...func(*cri.PodSandboxConfig)) *cri.PodSandboxConfig {
+func (c *client) podConfig(changes ...podChange) *cri.PodSandboxConfig {
 	name := fmt.Sprintf("pod-%d-%d", os.Getpid(), c.serial.Add(1))
 	config := &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: name, Uid: name, Namespace: "test"},
@@ -58,27 +100,38 @@ func (c *client) podConfig(change ...func(*cri.PodSandboxConfig)) *cri.PodSandbo
 			},
 		},
 	}
-	for _, change := range change {
+	for _, change := range changes {
 		change(config)
 	}
 	return config
 }
 
-func (c *client) runPod(config *cri.PodSandboxConfig) (pod, error) {
-	if err := os.MkdirAll(config.LogDirectory, 0o755); err != nil {
-		return pod{}, err
-	}
-	ctx, cancel := c.in()
-	defer cancel()
-	answer, err := c.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: c.handler})
-	if err != nil {
-		return pod{}, fmt.Errorf("RunPodSandbox: %w", err)
-	}
-	return pod{config, answer.PodSandboxId}, nil
+// Changes the configuration of a pod: a network namespace of its own.
+func ownNetwork(config *cri.PodSandboxConfig) {
+	config.Hostname = "box"
+	config.Linux.SecurityContext.NamespaceOptions.Network = cri.NamespaceMode_POD
+}
+
+// Returns the configuration of a pod in a user namespace, with 65536 ids from `first`.
+func (c *client) mappedPod(first uint32) *cri.PodSandboxConfig {
+	ids := mappedIds(first)
+	return c.podConfig(ownNetwork, func(config *cri.PodSandboxConfig) {
+		config.Linux.SecurityContext.NamespaceOptions.UsernsOptions = &cri.UserNamespace{Mode: cri.NamespaceMode_POD, Uids: ids, Gids: ids}
+	})
+}
+
+func mappedIds(first uint32) []*cri.IDMapping {
+	return []*cri.IDMapping{{HostId: first, ContainerId: 0, Length: 65536}}
+}
+
+func (c *client) runPod(config *cri.PodSandboxConfig) pod {
+	check(os.MkdirAll(config.LogDirectory, 0o755))
+	answer := checked(call(c, c.RunPodSandbox, &cri.RunPodSandboxRequest{Config: config, RuntimeHandler: c.handler}))
+	return pod{config, answer.PodSandboxId}
 }
 
 // Returns the configuration of a container that runs this command.
-func (c *client) containerConfig(p pod, words []string, change ...func(*cri.ContainerConfig)) *cri.ContainerConfig {
+func (c *client) containerConfig(p pod, words []string, changes ...containerChange) *cri.ContainerConfig {
 	name := fmt.Sprintf("c%d", c.serial.Add(1))
 	namespaces := proto.Clone(p.config.Linux.SecurityContext.NamespaceOptions).(*cri.NamespaceOption)
 	config := &cri.ContainerConfig{
@@ -91,152 +144,115 @@ func (c *client) containerConfig(p pod, words []string, change ...func(*cri.Cont
 			SecurityContext: &cri.LinuxContainerSecurityContext{NamespaceOptions: namespaces},
 		},
 	}
-	for _, change := range change {
+	for _, change := range changes {
 		change(config)
 	}
 	return config
 }
 
 func (c *client) create(p pod, config *cri.ContainerConfig) (string, error) {
-	ctx, cancel := c.in()
-	defer cancel()
-	answer, err := c.CreateContainer(ctx, &cri.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
-	if err != nil {
-		return "", fmt.Errorf("CreateContainer: %w", err)
-	}
-	return answer.ContainerId, nil
+	answer, err := call(c, c.CreateContainer, &cri.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
+	return answer.GetContainerId(), err
 }
 
 func (c *client) start(id string) error {
-	ctx, cancel := c.in()
-	defer cancel()
-	if _, err := c.StartContainer(ctx, &cri.StartContainerRequest{ContainerId: id}); err != nil {
-		return fmt.Errorf("StartContainer: %w", err)
-	}
-	return nil
+	_, err := call(c, c.StartContainer, &cri.StartContainerRequest{ContainerId: id})
+	return err
 }
 
-func (c *client) stop(id string, grace int64) error {
-	ctx, cancel := c.in()
-	defer cancel()
-	if _, err := c.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: id, Timeout: grace}); err != nil {
-		return fmt.Errorf("StopContainer: %w", err)
-	}
-	return nil
+func (c *client) stop(id string, grace int64) {
+	checked(call(c, c.StopContainer, &cri.StopContainerRequest{ContainerId: id, Timeout: grace}))
 }
 
-func (c *client) remove(id string) error {
-	ctx, cancel := c.in()
-	defer cancel()
-	if _, err := c.RemoveContainer(ctx, &cri.RemoveContainerRequest{ContainerId: id}); err != nil {
-		return fmt.Errorf("RemoveContainer: %w", err)
-	}
-	return nil
+func (c *client) remove(id string) {
+	checked(call(c, c.RemoveContainer, &cri.RemoveContainerRequest{ContainerId: id}))
 }
 
-func (c *client) stopPod(p pod) error {
-	ctx, cancel := c.in()
-	defer cancel()
-	if _, err := c.StopPodSandbox(ctx, &cri.StopPodSandboxRequest{PodSandboxId: p.id}); err != nil {
-		return fmt.Errorf("StopPodSandbox: %w", err)
-	}
-	return nil
+// Stops a container at once, and removes it.
+func (c *client) end(id string) {
+	c.stop(id, 0)
+	c.remove(id)
 }
 
-func (c *client) removePod(p pod) error {
-	ctx, cancel := c.in()
-	defer cancel()
+func (c *client) stopPod(p pod) {
+	checked(call(c, c.StopPodSandbox, &cri.StopPodSandboxRequest{PodSandboxId: p.id}))
+}
+
+func (c *client) removePod(p pod) {
 	defer os.RemoveAll(p.config.LogDirectory)
-	if _, err := c.RemovePodSandbox(ctx, &cri.RemovePodSandboxRequest{PodSandboxId: p.id}); err != nil {
-		return fmt.Errorf("RemovePodSandbox: %w", err)
-	}
-	return nil
+	checked(call(c, c.RemovePodSandbox, &cri.RemovePodSandboxRequest{PodSandboxId: p.id}))
 }
 
 // Removes a pod and everything in it, in any state. CRI-O would wait 10 s for each container's end.
-func (c *client) drop(p pod) error {
+func (c *client) drop(p pod) {
 	if c.monitor != shims {
-		ctx, cancel := c.in()
-		defer cancel()
 		filter := &cri.ContainerFilter{PodSandboxId: p.id}
-		running, err := c.ListContainers(ctx, &cri.ListContainersRequest{Filter: filter})
-		if err != nil {
-			return err
-		}
-		for _, container := range running.Containers {
-			if err := c.stop(container.Id, 0); err != nil {
-				return err
-			}
+		for _, container := range checked(call(c, c.ListContainers, &cri.ListContainersRequest{Filter: filter})).Containers {
+			c.stop(container.Id, 0)
 		}
 	}
-	if err := c.stopPod(p); err != nil {
-		return err
-	}
-	return c.removePod(p)
+	c.stopPod(p)
+	c.removePod(p)
 }
 
 func (c *client) exec(id string, seconds int64, words ...string) (*cri.ExecSyncResponse, error) {
 	if c.monitor == vms && len(words) > 1 && words[0] != "sleep" {
 		words = staying(words)
 	}
-	ctx, cancel := c.in()
-	defer cancel()
-	return c.ExecSync(ctx, &cri.ExecSyncRequest{ContainerId: id, Cmd: words, Timeout: seconds})
+	return call(c, c.ExecSync, &cri.ExecSyncRequest{ContainerId: id, Cmd: words, Timeout: seconds})
 }
 
 // Returns the output of ExecSync without the last newline; an exit code is an error.
-func (c *client) output(id string, words ...string) (string, error) {
-	answer, err := c.exec(id, 0, words...)
-	if err != nil {
-		return "", fmt.Errorf("ExecSync: %w", err)
-	}
+func (c *client) output(id string, words ...string) string {
+	answer := checked(c.exec(id, 0, words...))
 	if answer.ExitCode != 0 {
-		return "", fmt.Errorf("exit code %d: %s", answer.ExitCode, answer.Stderr)
+		check(fmt.Errorf("exit code %d: %s", answer.ExitCode, answer.Stderr))
 	}
-	return strings.TrimSuffix(string(answer.Stdout), "\n"), nil
+	return strings.TrimSuffix(string(answer.Stdout), "\n")
 }
 
-func (c *client) status(id string) (*cri.ContainerStatus, error) {
-	ctx, cancel := c.in()
-	defer cancel()
-	answer, err := c.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id})
-	if err != nil {
-		return nil, fmt.Errorf("ContainerStatus: %w", err)
+// Runs /bin/true in a container; returns how long that took, in microseconds.
+func (c *client) execIn(id string) float64 {
+	start := time.Now()
+	if answer := checked(c.exec(id, 10, "/bin/true")); answer.ExitCode != 0 {
+		check(fmt.Errorf("exec in %s: exit code %d", id, answer.ExitCode))
 	}
-	return answer.Status, nil
+	return microseconds(start)
+}
+
+func (c *client) status(id string) *cri.ContainerStatus {
+	return checked(call(c, c.ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id})).Status
 }
 
 // Returns the process of a container's program, from the CRI's debugging information.
-func (c *client) pidOf(id string) (int, error) {
-	ctx, cancel := c.in()
-	defer cancel()
-	answer, err := c.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
-	if err != nil {
-		return 0, err
-	}
-	return pidIn(answer.Info)
+func (c *client) pidOf(id string) int {
+	return pidIn(checked(call(c, c.ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})).Info)
 }
 
 // Returns the process of a pod's own container.
-func (c *client) pidOfPod(p pod) (int, error) {
-	ctx, cancel := c.in()
-	defer cancel()
-	answer, err := c.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: p.id, Verbose: true})
-	if err != nil {
-		return 0, err
-	}
-	return pidIn(answer.Info)
+func (c *client) pidOfPod(p pod) int {
+	return pidIn(checked(call(c, c.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: p.id, Verbose: true})).Info)
 }
 
-func pidIn(info map[string]string) (int, error) {
+func pidIn(info map[string]string) int {
 	var told struct {
 		Pid int `json:"pid"`
 	}
-	if err := json.Unmarshal([]byte(info["info"]), &told); err != nil {
-		return 0, err
-	}
+	check(json.Unmarshal([]byte(info["info"]), &told))
 	if told.Pid == 0 {
-		return 0, fmt.Errorf("no pid in %.200s", info["info"])
+		check(fmt.Errorf("no pid in %.200s", info["info"]))
 	}
-	return told.Pid, nil
+	return told.Pid
+}
+
+// Sets the memory limit of a running task, by containerd's own interface.
+func update(o options) {
+	ctx, cancel := context.WithTimeout(context.Background(), o.patience)
+	defer cancel()
+	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", o.namespace)
+	resources := checked(json.Marshal(map[string]any{"memory": map[string]any{"limit": o.memory}}))
+	checked(tasks.NewTasksClient(dial(o.address)).Update(ctx, &tasks.UpdateTaskRequest{
+		ContainerID: o.id,
+		Resources:   &anypb.Any{TypeUrl: "types.containerd.io/opencontainers/runtime-spec/1/LinuxResources", Value: resources},
+	}))
 }

@@ -4,7 +4,7 @@
 //	cri-client walk    runs pods through their life; prints a line `test NAME ... ok` for each case
 //	cri-client serve   reads commands, one per line, and times them: for `dayfly bench shim`
 //	cri-client churn   creates and removes pods by the thousand
-//	cri-client mounts  runs pods in user namespaces, and counts the mounts that the host makes: for scripts/shim-mounts
+//	cri-client mounts  runs pods in user namespaces, and counts the mounts that the host makes: for scripts/bed shim-mounts
 //	cri-client update  changes a running task's memory limit, by containerd's own interface
 package main
 
@@ -26,7 +26,7 @@ type options struct {
 }
 
 func main() {
-	commands := map[string]func(options) error{"walk": walk, "serve": serve, "churn": churn, "mounts": mounts, "update": update}
+	commands := map[string]func(options){"walk": walk, "serve": serve, "churn": churn, "mounts": mounts, "update": update}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: cri-client walk|serve|churn|mounts|update [OPTION...]")
 		os.Exit(2)
@@ -54,7 +54,7 @@ func main() {
 	flags.BoolVar(&o.one, "one", false, "one pod, in which so many containers come and go, with an exec each")
 	flags.DurationVar(&o.patience, "patience", 60*time.Second, "how long a call may take")
 	_ = flags.Parse(os.Args[2:])
-	if err := commands[os.Args[1]](o); err != nil {
+	if err := try(func() { commands[os.Args[1]](o) }); err != nil {
 		fmt.Fprintln(os.Stderr, "cri-client:", err)
 		os.Exit(1)
 	}

@@ -10,19 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
-	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// From linux/fanotify.h and linux/mount.h, Linux 6.15, where golang.org/x/sys has no name for it.
+// From linux/mount.h; golang.org/x/sys has no statmount(2).
 const (
-	fanReportMnt    = 0x4000
-	fanMarkMntns    = 0x110
-	fanMntAttach    = 0x01000000
-	fanOverflow     = 0x4000
-	infoOfMount     = 7
 	statMountPoint  = 0x10
 	statFsType      = 0x20
 	statmountHeader = 512
@@ -43,35 +37,29 @@ type watch struct {
 }
 
 // Watches the mount namespace of this process, which must be the daemon's.
-func watchMounts(daemon int) (*watch, error) {
-	group, err := unix.FanotifyInit(unix.FAN_CLOEXEC|unix.FAN_UNLIMITED_QUEUE|fanReportMnt, 0)
+func watchMounts(daemon int) *watch {
+	group, err := unix.FanotifyInit(unix.FAN_CLOEXEC|unix.FAN_UNLIMITED_QUEUE|unix.FAN_REPORT_MNT, 0)
 	if err != nil {
-		return nil, fmt.Errorf("fanotify_init with FAN_REPORT_MNT (Linux 6.15): %w", err)
+		check(fmt.Errorf("fanotify_init with FAN_REPORT_MNT (Linux 6.15): %w", err))
 	}
 	place := fmt.Sprintf("/proc/%d/ns/mnt", daemon)
-	if own, _ := os.Readlink("/proc/self/ns/mnt"); own == "" || own != must(os.Readlink(place)) {
-		return nil, fmt.Errorf("containerd %d is in another mount namespace", daemon)
+	if checked(os.Readlink("/proc/self/ns/mnt")) != checked(os.Readlink(place)) {
+		check(fmt.Errorf("containerd %d is in another mount namespace", daemon))
 	}
-	namespace, err := unix.Open(place, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", place, err)
-	}
-	defer unix.Close(namespace)
-	_, _, errno := unix.Syscall6(unix.SYS_FANOTIFY_MARK, uintptr(group), unix.FAN_MARK_ADD|fanMarkMntns, fanMntAttach, uintptr(namespace), 0, 0)
+	namespace := checked(os.Open(place))
+	defer namespace.Close()
+	// FanotifyMark takes no descriptor of a namespace without a path.
+	_, _, errno := unix.Syscall6(unix.SYS_FANOTIFY_MARK, uintptr(group), unix.FAN_MARK_ADD|unix.FAN_MARK_MNTNS, unix.FAN_MNT_ATTACH, namespace.Fd(), 0, 0)
 	if errno != 0 {
-		return nil, fmt.Errorf("fanotify_mark of %s: %w", place, errno)
+		check(fmt.Errorf("fanotify_mark of %s: %w", place, errno))
 	}
 	w := &watch{group: group, daemon: int32(daemon), kinds: map[string]int{}}
-	w.done.Add(1)
-	go w.run()
-	return w, nil
+	w.done.Go(w.run)
+	return w
 }
-
-func must(text string, _ error) string { return text }
 
 // Reads until this process itself mounts something, which marks the end: all earlier events have been read.
 func (w *watch) run() {
-	defer w.done.Done()
 	buffer := make([]byte, 1<<16)
 	for {
 		length, err := unix.Read(w.group, buffer)
@@ -89,11 +77,11 @@ func (w *watch) run() {
 				return
 			}
 			mask, pid := binary.NativeEndian.Uint64(rest[8:]), int32(binary.NativeEndian.Uint32(rest[20:]))
-			w.lost = w.lost || mask&fanOverflow != 0
+			w.lost = w.lost || mask&unix.FAN_Q_OVERFLOW != 0
 			if pid == int32(os.Getpid()) {
 				return
 			}
-			if mask&fanMntAttach != 0 {
+			if mask&unix.FAN_MNT_ATTACH != 0 {
 				w.count(pid, rest[binary.NativeEndian.Uint16(rest[6:]):size])
 			}
 			rest = rest[size:]
@@ -103,7 +91,7 @@ func (w *watch) run() {
 
 func (w *watch) count(pid int32, info []byte) {
 	kind, place := "gone", ""
-	if len(info) >= 16 && info[0] == infoOfMount {
+	if len(info) >= 16 && info[0] == unix.FAN_EVENT_INFO_TYPE_MNT {
 		kind, place = statmount(binary.NativeEndian.Uint64(info[8:]))
 	}
 	if pid == w.daemon {
@@ -132,7 +120,8 @@ func statmount(id uint64) (kind, place string) {
 	binary.NativeEndian.PutUint64(request[8:], id)
 	binary.NativeEndian.PutUint64(request[16:], statMountPoint|statFsType)
 	var told [8192]byte
-	if err := statmountCall(request[:], told[:]); err != nil {
+	_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&request)), uintptr(unsafe.Pointer(&told)), uintptr(len(told)), 0, 0, 0)
+	if errno != 0 {
 		return "gone", ""
 	}
 	text := func(at int) string {
@@ -147,78 +136,46 @@ func statmount(id uint64) (kind, place string) {
 }
 
 // Ends the watch, once all earlier events are counted.
-func (w *watch) end(directory string) error {
+func (w *watch) end(directory string) {
 	defer unix.Close(w.group)
-	if err := unix.Mount(directory, directory, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("bind %s: %w", directory, err)
-	}
+	check(unix.Mount(directory, directory, "", unix.MS_BIND, ""))
 	w.done.Wait()
-	if err := unix.Unmount(directory, unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("unmount %s: %w", directory, err)
-	}
+	check(unix.Unmount(directory, unix.MNT_DETACH))
 	if w.lost {
-		return errors.New("the kernel lost events")
+		check(errors.New("the kernel lost events"))
 	}
-	return nil
-}
-
-// Returns the configuration of a pod in a user namespace, with 65536 ids from `first`.
-func (c *client) mappedPod(first uint32) *cri.PodSandboxConfig {
-	ids := []*cri.IDMapping{{HostId: first, ContainerId: 0, Length: 65536}}
-	return c.podConfig(func(config *cri.PodSandboxConfig) {
-		config.Hostname = "box"
-		options := config.Linux.SecurityContext.NamespaceOptions
-		options.Network = cri.NamespaceMode_POD
-		options.UsernsOptions = &cri.UserNamespace{Mode: cri.NamespaceMode_POD, Uids: ids, Gids: ids}
-	})
 }
 
 // Runs this number of pods at once, in user namespaces and with a container each, and removes them. Prints a line:
 // mounts by containerd, by others, of root filesystems among these, and those that dayfly keeps for the host; medians
 // in microseconds of RunPodSandbox, CreateContainer and StartContainer. Prints the mounts to stderr.
-func mounts(o options) error {
-	c, err := connect(o)
-	if err != nil {
-		return err
-	}
-	w, err := watchMounts(o.daemon)
-	if err != nil {
-		return err
-	}
+func mounts(o options) {
+	c := connect(o)
+	w := watchMounts(o.daemon)
 	var pods []pod
 	times := map[string][]float64{}
-	run := func(number int) error {
-		t := steps{took: map[string]float64{}, begin: time.Now()}
-		var p pod
-		var id string
-		t.do("pod", func() (err error) { p, err = c.runPod(c.mappedPod(uint32(1+number) << 16)); return })
-		if t.err == nil {
+	failed := try(func() {
+		for number := range o.count {
+			t := steps{}
+			var p pod
+			var id string
+			t.time("pod", func() { p = c.runPod(c.mappedPod(uint32(1+number) << 16)) })
 			pods = append(pods, p)
+			t.time("create", func() { id = checked(c.create(p, c.containerConfig(p, sleeps))) })
+			t.time("start", func() { check(c.start(id)) })
+			for name, took := range t {
+				times[name] = append(times[name], took)
+			}
+			if o.layers > 0 && number == 0 {
+				// All of them exist, and their files belong to root of the user namespace.
+				wanted(c.output(id, "sh", "-c", "echo $(ls /layers | wc -l; stat -c %u /layers/0)"), strconv.Itoa(o.layers)+" 0")
+			}
 		}
-		t.do("create", func() (err error) { id, err = c.create(p, c.containerConfig(p, sleeps)); return })
-		t.do("start", func() error { return c.start(id) })
-		for name, took := range t.took {
-			times[name] = append(times[name], took)
-		}
-		if t.err == nil && o.layers > 0 && number == 0 {
-			// All of them exist, and their files belong to root of the user namespace.
-			got, err := c.output(id, "sh", "-c", "echo $(ls /layers | wc -l; stat -c %u /layers/0)")
-			return errors.Join(err, wanted(got, strconv.Itoa(o.layers)+" 0"))
-		}
-		return t.err
-	}
-	var failed error
-	for number := range o.count {
-		if failed = run(number); failed != nil {
-			break
-		}
-	}
+	})
 	for _, p := range pods {
-		failed = errors.Join(failed, c.drop(p))
+		failed = errors.Join(failed, try(func() { c.drop(p) }))
 	}
-	if err := errors.Join(failed, w.end(o.directory)); err != nil {
-		return err
-	}
+	check(failed, try(func() { w.end(o.directory) }))
 	fmt.Println(w.byDaemon, w.byOthers, w.ofRoots, w.kept, median(times["pod"]), median(times["create"]), median(times["start"]))
 	var kinds []string
 	for kind, count := range w.kinds {
@@ -226,14 +183,12 @@ func mounts(o options) error {
 	}
 	slices.Sort(kinds)
 	fmt.Fprintln(os.Stderr, strings.Join(kinds, ", "))
-	for at, told := range w.told {
-		if at == 8 {
-			fmt.Fprintln(os.Stderr, "...")
-			break
-		}
+	if len(w.told) > 8 {
+		w.told = append(w.told[:8], "...")
+	}
+	for _, told := range w.told {
 		fmt.Fprintln(os.Stderr, told)
 	}
-	return nil
 }
 
 func median(values []float64) int {

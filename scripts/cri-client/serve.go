@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,12 +29,10 @@ type answer struct {
 //	exec                      runs a trivial program in the first of these containers; the answer is the time
 //	probe SECONDS INTERVAL    runs it in each container every INTERVAL seconds, spread evenly; the answer is the times
 //	drop                      removes these pods
-func serve(o options) error {
-	c, err := connect(o)
-	if err != nil {
-		return err
-	}
-	s := &server{client: c}
+func serve(o options) {
+	s := &server{client: connect(o)}
+	// Once the client is gone, everything is removed.
+	defer s.dropAll()
 	out := json.NewEncoder(os.Stdout)
 	in := bufio.NewScanner(os.Stdin)
 	for in.Scan() {
@@ -40,17 +40,14 @@ func serve(o options) error {
 		if len(words) == 0 {
 			continue
 		}
-		given, err := s.do(words)
-		if err != nil {
+		var given answer
+		if err := try(func() { s.do(words, &given) }); err != nil {
 			given.Error = err.Error()
 		}
-		if err := out.Encode(given); err != nil {
+		if out.Encode(given) != nil {
 			break
 		}
 	}
-	// The client is gone: everything is removed.
-	_, err = s.dropAll()
-	return err
 }
 
 type server struct {
@@ -59,7 +56,7 @@ type server struct {
 	containers []string
 }
 
-func (s *server) do(words []string) (answer, error) {
+func (s *server) do(words []string, given *answer) {
 	number := func(at int) float64 {
 		if at >= len(words) {
 			return 0
@@ -72,114 +69,76 @@ func (s *server) do(words []string) (answer, error) {
 	}
 	switch words[0] {
 	case "pod":
-		return s.whole()
+		given.Steps = map[string]float64{}
+		s.whole(given.Steps)
 	case "hold":
-		return s.hold(int(number(2)))
+		for range int(number(2)) {
+			p := s.runPod(s.podConfig())
+			s.pods = append(s.pods, p)
+			id := s.running(p, sleeps)
+			s.containers = append(s.containers, id)
+			given.Pids = append(given.Pids, s.pidOf(id))
+		}
 	case "exec":
-		return s.execOne()
+		if len(s.containers) == 0 {
+			check(errors.New("no pod is held"))
+		}
+		given.Times = []float64{s.execIn(s.containers[0])}
 	case "probe":
-		return s.probe(number(1), number(2))
+		s.probe(number(1), number(2), given)
 	case "drop":
-		return s.dropAll()
+		s.dropAll()
+	default:
+		check(fmt.Errorf("no command %q", words[0]))
 	}
-	return answer{}, fmt.Errorf("no command %q", words[0])
 }
 
-// Measures the times of consecutive steps.
-type steps struct {
-	took  map[string]float64
-	begin time.Time
-	err   error
-}
+func microseconds(since time.Time) float64 { return float64(time.Since(since).Nanoseconds()) / 1e3 }
 
-func (s *steps) do(name string, step func() error) {
-	if s.err != nil {
-		return
-	}
+// The times of steps, in microseconds.
+type steps map[string]float64
+
+func (s steps) time(name string, step func()) {
 	start := time.Now()
-	s.err = step()
-	s.took[name] = float64(time.Since(start).Nanoseconds()) / 1e3
+	step()
+	s[name] = microseconds(start)
 }
 
-func (s *server) whole() (answer, error) {
+// Creates and removes a pod with one container.
+func (c *client) whole(t steps) {
 	var p pod
 	var id string
-	t := steps{took: map[string]float64{}, begin: time.Now()}
-	t.do("RunPodSandbox", func() (err error) { p, err = s.runPod(s.podConfig()); return })
-	t.do("CreateContainer", func() (err error) {
-		id, err = s.create(p, s.containerConfig(p, []string{"/bin/sleep", "1000000"}))
-		return
+	begin := time.Now()
+	err := try(func() {
+		t.time("RunPodSandbox", func() { p = c.runPod(c.podConfig()) })
+		t.time("CreateContainer", func() { id = checked(c.create(p, c.containerConfig(p, sleeps))) })
+		t.time("StartContainer", func() { check(c.start(id)) })
+		t["pod and container up"] = microseconds(begin)
+		t.time("StopContainer", func() { c.stop(id, 0) })
+		t.time("RemoveContainer", func() { c.remove(id) })
+		t.time("StopPodSandbox", func() { c.stopPod(p) })
+		t.time("RemovePodSandbox", func() { c.removePod(p) })
+		t["whole pod"] = microseconds(begin)
 	})
-	t.do("StartContainer", func() error { return s.start(id) })
-	t.took["pod and container up"] = float64(time.Since(t.begin).Nanoseconds()) / 1e3
-	t.do("StopContainer", func() error { return s.stop(id, 0) })
-	t.do("RemoveContainer", func() error { return s.remove(id) })
-	t.do("StopPodSandbox", func() error { return s.stopPod(p) })
-	t.do("RemovePodSandbox", func() error { return s.removePod(p) })
-	t.took["whole pod"] = float64(time.Since(t.begin).Nanoseconds()) / 1e3
-	if t.err != nil && p.id != "" {
-		_ = s.drop(p)
+	if err != nil && p.id != "" {
+		_ = try(func() { c.drop(p) })
 	}
-	return answer{Steps: t.took}, t.err
+	check(err)
 }
 
-func (s *server) hold(count int) (answer, error) {
-	var given answer
-	for range count {
-		p, err := s.runPod(s.podConfig())
-		if err != nil {
-			return given, err
-		}
-		s.pods = append(s.pods, p)
-		id, err := s.create(p, s.containerConfig(p, []string{"/bin/sleep", "1000000"}))
-		if err == nil {
-			err = s.start(id)
-		}
-		if err != nil {
-			return given, err
-		}
-		s.containers = append(s.containers, id)
-		pid, err := s.pidOf(id)
-		if err != nil {
-			return given, err
-		}
-		given.Pids = append(given.Pids, pid)
-	}
-	return given, nil
-}
-
-func (s *server) execOne() (answer, error) {
-	if len(s.containers) == 0 {
-		return answer{}, fmt.Errorf("no pod is held")
-	}
-	took, err := s.execIn(s.containers[0])
-	return answer{Times: []float64{took}}, err
-}
-
-func (s *server) execIn(id string) (float64, error) {
-	start := time.Now()
-	got, err := s.exec(id, 10, "/bin/true")
-	if err == nil && got.ExitCode != 0 {
-		err = fmt.Errorf("exit code %d", got.ExitCode)
-	}
-	return float64(time.Since(start).Nanoseconds()) / 1e3, err
-}
-
-func (s *server) probe(seconds, interval float64) (answer, error) {
-	var given answer
+func (s *server) probe(seconds, interval float64, given *answer) {
 	var lock sync.Mutex
 	var all sync.WaitGroup
 	every := time.Duration(interval * float64(time.Second))
 	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
 	for at, id := range s.containers {
-		all.Add(1)
 		// Kubelet spreads them randomly; here they are spread evenly, which is reproducible.
 		first := time.Now().Add(every * time.Duration(at) / time.Duration(len(s.containers)))
-		go func() {
-			defer all.Done()
+		all.Go(func() {
 			for due := first; due.Before(end); due = due.Add(every) {
 				time.Sleep(time.Until(due))
-				took, err := s.execIn(id)
+				var took float64
+				err := try(func() { took = s.execIn(id) })
 				lock.Lock()
 				if err != nil {
 					given.Failed++
@@ -189,19 +148,55 @@ func (s *server) probe(seconds, interval float64) (answer, error) {
 				}
 				lock.Unlock()
 			}
-		}()
+		})
 	}
 	all.Wait()
-	return given, nil
 }
 
-func (s *server) dropAll() (answer, error) {
-	var first error
+func (s *server) dropAll() {
+	var all error
 	for _, p := range s.pods {
-		if err := s.drop(p); err != nil && first == nil {
-			first = err
-		}
+		all = errors.Join(all, try(func() { s.drop(p) }))
 	}
 	s.pods, s.containers = nil, nil
-	return answer{}, first
+	check(all)
+}
+
+// Creates and removes pods with a container each, or containers in one pod, a given number at a time. Prints a line
+// after each hundredth of them.
+func churn(o options) {
+	c := connect(o)
+	do := func() { c.whole(steps{}) }
+	if o.one {
+		p := c.runPod(c.podConfig())
+		defer c.drop(p)
+		do = func() {
+			id := c.running(p, sleeps)
+			c.execIn(id)
+			c.end(id)
+		}
+	}
+	var next, done, failed atomic.Int64
+	var all sync.WaitGroup
+	var once sync.Once
+	var first error
+	start := time.Now()
+	for range o.width {
+		all.Go(func() {
+			for next.Add(1) <= int64(o.count) {
+				if err := try(do); err != nil {
+					failed.Add(1)
+					fmt.Printf("after %.1f s: %v\n", time.Since(start).Seconds(), err)
+					once.Do(func() { first = err })
+				}
+				if count := done.Add(1); count%max(int64(o.count)/100, 1) == 0 {
+					fmt.Printf("%d done, %d failed, %.1f s\n", count, failed.Load(), time.Since(start).Seconds())
+				}
+			}
+		})
+	}
+	all.Wait()
+	if first != nil {
+		check(fmt.Errorf("%d of %d failed, the first: %w", failed.Load(), o.count, first))
+	}
 }

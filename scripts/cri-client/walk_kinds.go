@@ -5,185 +5,118 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+func limitMemory(c *cri.ContainerConfig) { c.Linux.Resources.MemoryLimitInBytes = 32 << 20 }
+
+func security(change func(*cri.LinuxContainerSecurityContext)) containerChange {
+	return func(c *cri.ContainerConfig) { change(c.Linux.SecurityContext) }
+}
+
+func mounted(mount *cri.Mount) containerChange {
+	return func(c *cri.ContainerConfig) { c.Mounts = []*cri.Mount{mount} }
+}
+
+// Waits until a container that handles signals is ready.
+func (w *walker) handles(id string) {
+	w.until("the handler", func() bool { return try(func() { w.output(id, "ls", "/ready") }) == nil })
+}
+
 // The ways in which containers end, and how this is reported.
-func (w *walker) ends() error {
-	p, err := w.runPod(w.podConfig())
-	if err != nil {
-		return err
-	}
-	end := func(name string, code int32, reason string, words []string, act func(id string) error, change ...func(*cri.ContainerConfig)) {
-		w.test(name, func() error {
-			id, _, err := w.running(p, words, change...)
-			if err != nil {
-				return err
+func (w *walker) ends() {
+	p := w.runPod(w.podConfig())
+	alone := func(string) {}
+	for _, end := range []struct {
+		name   string
+		code   int32
+		reason string
+		words  []string
+		act    func(id string)
+		change containerChange
+	}{
+		{"end_well", 0, "Completed", []string{"true"}, alone, nil},
+		{"end_with_a_code", 7, "Error", shell("exit 7"), alone, nil},
+		{"end_by_a_signal", 137, "Error", sleeps, func(id string) { check(syscall.Kill(w.pidOf(id), syscall.SIGKILL)) }, nil},
+		// The process that gets the signal reports it.
+		{"stop_asks_first", 9, "Error", shell("trap 'exit 9' TERM; touch /ready; while :; do sleep 0.05; done"), func(id string) {
+			w.handles(id)
+			w.stop(id, 20)
+		}, nil},
+		{"stop_kills_at_last", 137, "Error", shell("trap '' TERM; while :; do sleep 0.05; done"), func(id string) { w.stop(id, 1) }, nil},
+		{"end_by_memory", 137, w.outOfMemory(), shell("exec dd if=/dev/zero of=/dev/null bs=128M count=1"), alone, limitMemory},
+		{"memory_kill_of_a_child", 3, w.outOfMemory(), shell("dd if=/dev/zero of=/dev/null bs=128M count=1; sleep 0.5; exit 3"), alone, limitMemory},
+	} {
+		w.test(end.name, func() {
+			var changes []containerChange
+			if end.change != nil {
+				changes = append(changes, end.change)
 			}
-			if err := act(id); err != nil {
-				return err
-			}
-			status, err := w.ended(id)
-			if err != nil {
-				return err
-			}
-			return errors.Join(wanted(status.ExitCode, code), wanted(status.Reason, reason), w.remove(id))
+			id := w.running(p, end.words, changes...)
+			end.act(id)
+			status := w.ended(id)
+			wanted(status.ExitCode, end.code)
+			wanted(status.Reason, end.reason)
+			w.remove(id)
 		})
 	}
-	nothing := func(string) error { return nil }
-	end("end_well", 0, "Completed", []string{"true"}, nothing)
-	end("end_with_a_code", 7, "Error", []string{"sh", "-c", "exit 7"}, nothing)
-	end("end_by_a_signal", 137, "Error", sleeps, func(id string) error {
-		pid, err := w.pidOf(id)
-		return errors.Join(err, syscall.Kill(pid, syscall.SIGKILL))
-	})
-	// The process that gets the signal reports it.
-	end("stop_asks_first", 9, "Error", []string{"sh", "-c", "trap 'exit 9' TERM; touch /ready; while :; do sleep 0.05; done"}, func(id string) error {
-		err := w.until("the handler", func() bool { _, err := w.output(id, "ls", "/ready"); return err == nil })
-		return errors.Join(err, w.stop(id, 20))
-	})
-	end("stop_kills_at_last", 137, "Error", []string{"sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"}, func(id string) error {
-		return w.stop(id, 1)
-	})
-	end("end_by_memory", 137, w.outOfMemory(), []string{"dd", "if=/dev/zero", "of=/dev/null", "bs=128M", "count=1"}, nothing,
-		func(c *cri.ContainerConfig) { c.Linux.Resources.MemoryLimitInBytes = 32 << 20 })
-	w.test("start_of_nothing", func() error {
+	w.test("start_of_nothing", func() {
 		id, err := w.create(p, w.containerConfig(p, []string{"/no/such"}))
 		if err != nil && w.isCRIO() && strings.Contains(err.Error(), "no such file") {
-			return nil // a runtime looks for the program when it creates the container
+			return // a runtime looks for the program when it creates the container
 		}
-		if err != nil {
-			return err
-		}
+		check(err)
 		if w.start(id) == nil {
-			return errors.New("no error")
+			check(errors.New("no error"))
 		}
-		status, err := w.status(id)
-		if err != nil {
-			return err
-		}
-		return errors.Join(wanted(status.State, cri.ContainerState_CONTAINER_EXITED), w.remove(id))
+		wanted(w.status(id).State, cri.ContainerState_CONTAINER_EXITED)
+		w.remove(id)
 	})
-	w.test("ends_pod_drop", func() error { return w.drop(p) })
-	return nil
+	w.test("ends_pod_drop", func() { w.drop(p) })
 }
 
 // Kinds of pods and containers.
-func (w *walker) kinds() error {
-	p, err := w.runPod(w.podConfig())
-	if err != nil {
-		return err
-	}
-	in := func(name, want string, words []string, change ...func(*cri.ContainerConfig)) {
-		w.test(name, func() error {
-			id, _, err := w.running(p, sleeps, change...)
-			if err != nil {
-				return err
-			}
-			got, err := w.output(id, words...)
-			return errors.Join(err, wanted(got, want), w.stop(id, 0), w.remove(id))
+func (w *walker) kinds() {
+	p := w.runPod(w.podConfig())
+	in := func(name, want, script string, change containerChange) {
+		w.test(name, func() {
+			id := w.running(p, sleeps, change)
+			wanted(w.output(id, shell(script)...), want)
+			w.end(id)
 		})
 	}
-	security := func(change func(*cri.LinuxContainerSecurityContext)) func(*cri.ContainerConfig) {
-		return func(c *cri.ContainerConfig) { change(c.Linux.SecurityContext) }
-	}
-	filter := []string{"sh", "-c", "sed -n 's/^Seccomp:[^0-9]*//p' /proc/self/status"}
+	filter := "sed -n 's/^Seccomp:[^0-9]*//p' /proc/self/status"
 	in("seccomp_runtime_default", "2", filter, security(func(s *cri.LinuxContainerSecurityContext) {
 		s.Seccomp = &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault}
 	}))
 	in("seccomp_unconfined", "0", filter, security(func(s *cri.LinuxContainerSecurityContext) {
 		s.Seccomp = &cri.SecurityProfile{ProfileType: cri.SecurityProfile_Unconfined}
 	}))
-	in("run_as_user", "1000 1001 1", []string{"sh", "-c", "echo $(id -u; id -g; sed -n 's/^NoNewPrivs:[^0-9]*//p' /proc/self/status)"},
+	in("run_as_user", "1000 1001 1", "echo $(id -u; id -g; sed -n 's/^NoNewPrivs:[^0-9]*//p' /proc/self/status)",
 		security(func(s *cri.LinuxContainerSecurityContext) {
 			s.RunAsUser, s.RunAsGroup, s.NoNewPrivs = &cri.Int64Value{Value: 1000}, &cri.Int64Value{Value: 1001}, true
 		}))
-	in("read_only", "no", []string{"sh", "-c", "touch /x 2>/dev/null || echo no"},
-		security(func(s *cri.LinuxContainerSecurityContext) { s.ReadonlyRootfs = true }))
-	in("capability_added", "yes", []string{"sh", "-c", "[ $((0x$(sed -n 's/^CapEff:[^0-9]*//p' /proc/self/status) >> 21 & 1)) = 1 ] && echo yes"},
+	in("read_only", "no", "touch /x 2>/dev/null || echo no", security(readOnly))
+	in("capability_added", "yes", "[ $((0x$(sed -n 's/^CapEff:[^0-9]*//p' /proc/self/status) >> 21 & 1)) = 1 ] && echo yes",
 		security(func(s *cri.LinuxContainerSecurityContext) {
 			s.Capabilities = &cri.Capability{AddCapabilities: []string{"SYS_ADMIN"}}
 		}))
-	in("environment", "blue", []string{"sh", "-c", "tr '\\0' '\\n' </proc/1/environ | sed -n 's/^COLOUR=//p'"},
+	in("environment", "blue", "tr '\\0' '\\n' </proc/1/environ | sed -n 's/^COLOUR=//p'",
 		func(c *cri.ContainerConfig) { c.Envs = []*cri.KeyValue{{Key: "COLOUR", Value: []byte("blue")}} })
 	shared := filepath.Join(p.config.LogDirectory, "shared")
-	if err := os.MkdirAll(shared, 0o755); err != nil {
-		return err
-	}
-	in("mount", "hello", []string{"sh", "-c", "echo hello >/mnt/file; cat /mnt/file"},
-		func(c *cri.ContainerConfig) { c.Mounts = []*cri.Mount{{ContainerPath: "/mnt", HostPath: shared}} })
-	in("mount_read_only", "no", []string{"sh", "-c", "touch /mnt/other 2>/dev/null || echo no"},
-		func(c *cri.ContainerConfig) {
-			c.Mounts = []*cri.Mount{{ContainerPath: "/mnt", HostPath: shared, Readonly: true}}
-		})
-	w.hostRoot(in)
-	in("working_directory", "/tmp", []string{"readlink", "/proc/1/cwd"}, func(c *cri.ContainerConfig) { c.WorkingDir = "/tmp" })
-	w.test("stdin_once", func() error {
-		// Nobody attaches: the program waits, and is stopped.
-		id, _, err := w.running(p, []string{"cat"}, func(c *cri.ContainerConfig) { c.Stdin, c.StdinOnce = true, true })
-		return errors.Join(err, w.stop(id, 0), w.remove(id))
-	})
-	w.test("kinds_pod_drop", func() error { return w.drop(p) })
-
-	w.test("privileged", func() error {
-		p, err := w.runPod(w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.Privileged = true }))
-		if err != nil {
-			return err
-		}
-		defer w.drop(p)
-		privileged := security(func(s *cri.LinuxContainerSecurityContext) { s.Privileged = true })
-		if w.monitor == vms {
-			// The shim gets an exec's capabilities from CRI-O itself: every one, which this host may not have.
-			id, _, err := w.running(p, []string{"test", "-w", "/proc/sys/kernel/hostname"}, privileged)
-			if err != nil {
-				return err
-			}
-			status, err := w.ended(id)
-			return errors.Join(err, wanted(status.GetExitCode(), 0))
-		}
-		id, _, err := w.running(p, sleeps, privileged)
-		if err != nil {
-			return err
-		}
-		got, err := w.output(id, "sh", "-c", "test -w /proc/sys/kernel/hostname && echo yes")
-		return errors.Join(err, wanted(got, "yes"))
-	})
-	w.test("shared_pid_namespace", func() error {
-		p, err := w.runPod(w.podConfig(func(c *cri.PodSandboxConfig) {
-			c.Linux.SecurityContext.NamespaceOptions.Pid = cri.NamespaceMode_POD
-		}))
-		if err != nil {
-			return err
-		}
-		defer w.drop(p)
-		id, _, err := w.running(p, []string{"sleep", "999999"})
-		if err != nil {
-			return err
-		}
-		first, err := w.output(id, "cat", "/proc/1/cmdline")
-		// When the container is killed, its executed programs end, although the PID namespace stays.
-		return errors.Join(err, wanted(strings.Contains(first, "999999"), false), w.stop(id, 0))
-	})
-	if w.cni {
-		w.namespaces()
-	}
-	return nil
-}
-
-// A volume `hostPath: /` is the host's root with what is mounted in it, in each propagation. The root of the engine's mount
-// namespace, which this program shares, must be shared. in runs a case with a container.
-func (w *walker) hostRoot(in func(name, want string, words []string, change ...func(*cri.ContainerConfig))) {
-	var root unix.Stat_t
-	if err := unix.Stat("/", &root); err != nil {
-		w.test("host_root", func() error { return err })
-		return
-	}
-	// In mountinfo, the propagation follows six fields.
-	show := []string{"sh", "-c", "stat -c %d:%i /host; stat -f -c %T /host/proc; awk '$5 == \"/host\" { sub(/:.*/, \"\", $7); print $7 }' /proc/self/mountinfo"}
+	check(os.MkdirAll(shared, 0o755))
+	in("mount", "hello", "echo hello >/mnt/file; cat /mnt/file", mounted(&cri.Mount{ContainerPath: "/mnt", HostPath: shared}))
+	in("mount_read_only", "no", "touch /mnt/other 2>/dev/null || echo no",
+		mounted(&cri.Mount{ContainerPath: "/mnt", HostPath: shared, Readonly: true}))
+	// A volume `hostPath: /` is the host's root with what is mounted in it, in each propagation. The root of the engine's mount
+	// namespace, which this program shares, must be shared. In mountinfo, the propagation follows six fields.
+	show := "stat -c %d:%i /host; stat -f -c %T /host/proc; awk '$5 == \"/host\" { sub(/:.*/, \"\", $7); print $7 }' /proc/self/mountinfo"
 	private := "-"
 	if w.isCRIO() {
 		private = "master" // of what its storage lies in
@@ -196,67 +129,183 @@ func (w *walker) hostRoot(in func(name, want string, words []string, change ...f
 		{"host_to_container", "master", cri.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
 		{"bidirectional", "shared", cri.MountPropagation_PROPAGATION_BIDIRECTIONAL},
 	} {
-		in("host_root_"+kind.name, fmt.Sprintf("%d:%d\nproc\n%s", root.Dev, root.Ino, kind.tag), show, func(c *cri.ContainerConfig) {
-			c.Mounts = []*cri.Mount{{ContainerPath: "/host", HostPath: "/", Propagation: kind.propagation}}
-		})
+		root := &cri.Mount{ContainerPath: "/host", HostPath: "/", Propagation: kind.propagation}
+		in("host_root_"+kind.name, hostRoot()+"\nproc\n"+kind.tag, show, mounted(root))
 	}
+	in("working_directory", "/tmp", "readlink /proc/1/cwd", func(c *cri.ContainerConfig) { c.WorkingDir = "/tmp" })
+	// Nobody attaches: the program waits, and is stopped.
+	w.test("stdin_once", func() {
+		w.end(w.running(p, []string{"cat"}, func(c *cri.ContainerConfig) { c.Stdin, c.StdinOnce = true, true }))
+	})
+	w.test("kinds_pod_drop", func() { w.drop(p) })
+	w.pods()
 }
 
-// Pods with their own namespaces, which need a CNI plugin.
-func (w *walker) namespaces() {
-	network := func(c *cri.PodSandboxConfig) {
-		c.Hostname = "box"
-		c.Linux.SecurityContext.NamespaceOptions.Network = cri.NamespaceMode_POD
+// Returns device and inode of the host's root.
+func hostRoot() string {
+	var root unix.Stat_t
+	check(unix.Stat("/", &root))
+	return fmt.Sprintf("%d:%d", root.Dev, root.Ino)
+}
+
+func readOnly(s *cri.LinuxContainerSecurityContext) { s.ReadonlyRootfs = true }
+
+// Pods with namespaces of their own, which need a CNI plugin, and other pods.
+func (w *walker) pods() {
+	in := func(name string, config *cri.PodSandboxConfig, do func(p pod)) {
+		w.test(name, func() {
+			p := w.runPod(config)
+			defer w.drop(p)
+			do(p)
+		})
 	}
-	w.test("pod_network", func() error {
-		p, err := w.runPod(w.podConfig(network))
-		if err != nil {
-			return err
+	in("privileged", w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.Privileged = true }), func(p pod) {
+		privileged := security(func(s *cri.LinuxContainerSecurityContext) { s.Privileged = true })
+		if w.monitor == vms {
+			// The shim gets an exec's capabilities from CRI-O itself: every one, which this host may not have.
+			wanted(w.ended(w.running(p, []string{"test", "-w", "/proc/sys/kernel/hostname"}, privileged)).ExitCode, 0)
+			return
 		}
-		defer w.drop(p)
-		id, _, err := w.running(p, sleeps)
-		if err != nil {
-			return err
-		}
-		host, err := os.Readlink("/proc/self/ns/net")
-		if err != nil {
-			return err
-		}
-		got, err := w.output(id, "readlink", "/proc/self/ns/net")
-		name, again := w.output(id, "hostname")
-		return errors.Join(err, again, wanted(got != host, true), wanted(name, "box"))
+		wanted(w.output(w.running(p, sleeps, privileged), shell("test -w /proc/sys/kernel/hostname && echo yes")...), "yes")
 	})
-	w.test("user_namespace", func() error {
-		ids := []*cri.IDMapping{{HostId: 200000, ContainerId: 0, Length: 65536}}
-		users := &cri.UserNamespace{Mode: cri.NamespaceMode_POD, Uids: ids, Gids: ids}
-		p, err := w.runPod(w.podConfig(network, func(c *cri.PodSandboxConfig) {
-			c.Linux.SecurityContext.NamespaceOptions.UsernsOptions = users
-		}))
-		if err != nil {
-			return err
-		}
-		defer w.drop(p)
-		id, _, err := w.running(p, sleeps)
-		if err != nil {
-			return err
-		}
-		got, err := w.output(id, "sh", "-c", "echo $(awk '{ print $2 }' /proc/self/uid_map; stat -c %u /etc/passwd; touch /x; stat -c %u /x)")
-		// For the type vm, CRI-O refuses volumes with mapped ids.
-		if err := errors.Join(err, wanted(got, "200000 0 0")); err != nil || w.monitor == vms {
-			return err
+	sharedPids := w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.NamespaceOptions.Pid = cri.NamespaceMode_POD })
+	in("shared_pid_namespace", sharedPids, func(p pod) {
+		id := w.running(p, []string{"sleep", "999999"})
+		wanted(strings.Contains(w.output(id, "cat", "/proc/1/cmdline"), "999999"), false)
+		// When the container is killed, its executed programs end, although the PID namespace stays.
+		w.stop(id, 0)
+	})
+	if !w.cni {
+		return
+	}
+	in("pod_network", w.podConfig(ownNetwork), func(p pod) {
+		id := w.running(p, sleeps)
+		wanted(w.output(id, "readlink", "/proc/self/ns/net") != checked(os.Readlink("/proc/self/ns/net")), true)
+		wanted(w.output(id, "hostname"), "box")
+	})
+	in("user_namespace", w.mappedPod(200000), func(p pod) {
+		wanted(w.output(w.running(p, sleeps), shell("echo $(awk '{ print $2 }' /proc/self/uid_map; stat -c %u /etc/passwd; touch /x; stat -c %u /x)")...), "200000 0 0")
+		if w.monitor == vms {
+			return // for the type vm, CRI-O refuses volumes with mapped ids
 		}
 		// The kubelet maps the ids of volumes.
-		id, _, err = w.running(p, sleeps, func(c *cri.ContainerConfig) {
-			c.Mounts = []*cri.Mount{{ContainerPath: "/host", HostPath: "/", UidMappings: ids, GidMappings: ids}}
-		})
-		if err != nil {
-			return err
-		}
-		var root unix.Stat_t
-		if err := unix.Stat("/", &root); err != nil {
-			return err
-		}
-		got, err = w.output(id, "stat", "-c", "%d:%i %u", "/host")
-		return errors.Join(err, wanted(got, fmt.Sprintf("%d:%d 0", root.Dev, root.Ino)))
+		ids := mappedIds(200000)
+		id := w.running(p, sleeps, mounted(&cri.Mount{ContainerPath: "/host", HostPath: "/", UidMappings: ids, GidMappings: ids}))
+		wanted(w.output(id, "stat", "-c", "%d:%i %u", "/host"), hostRoot()+" 0")
 	})
+}
+
+// Concurrent containers in one pod, and many probes as on a node.
+func (w *walker) many() {
+	p := w.runPod(w.podConfig())
+	var ids []string
+	w.test("three_containers_in_one_shim", func() {
+		for range 3 {
+			id := w.running(p, sleeps)
+			w.monitorOf(p, id)
+			ids = append(ids, id)
+		}
+	})
+	if len(ids) < 3 {
+		w.drop(p)
+		check(errors.New("no three containers"))
+	}
+	w.test("each_has_a_file_system_of_its_own", func() {
+		for at, id := range ids {
+			w.output(id, shell(fmt.Sprintf("echo %d >/mine", at))...)
+		}
+		for at, id := range ids {
+			wanted(w.output(id, "cat", "/mine"), strconv.Itoa(at))
+		}
+	})
+	w.test("execs_200_in_a_row", func() {
+		for at := range 200 {
+			wanted(w.output(ids[at%3], shell(fmt.Sprintf("echo %d", at))...), strconv.Itoa(at))
+		}
+	})
+	w.test("execs_50_at_once", func() {
+		together(50, func(at int) {
+			w.says(ids[at%3], fmt.Sprintf("echo %d; echo err >&2; sleep 0.2; exit %d", at, at), fmt.Sprintf("%d\n", at), "err\n", int32(at))
+		})
+	})
+	w.test("one_ends_the_others_go_on", func() {
+		w.stop(ids[1], 0)
+		for _, id := range []string{ids[0], ids[2]} {
+			wanted(w.status(id).State, cri.ContainerState_CONTAINER_RUNNING)
+			w.output(id, "true")
+		}
+		w.remove(ids[1])
+	})
+	w.test("another_takes_its_place", func() {
+		id := w.running(p, sleeps)
+		w.monitorOf(p, id)
+		w.end(id)
+	})
+	w.test("stop_waits_as_long_as_it_should", func() {
+		id := w.running(p, shell("trap '' TERM; touch /ready; while :; do sleep 0.05; done"))
+		w.handles(id)
+		start := time.Now()
+		w.stop(id, 2)
+		if took := time.Since(start); took < 1900*time.Millisecond || took > 15*time.Second {
+			check(fmt.Errorf("it took %v", took))
+		}
+		wanted(w.status(id).ExitCode, 137)
+		w.remove(id)
+	})
+	w.test("memory_kill_of_an_exec", func() {
+		id := w.running(p, sleeps, limitMemory)
+		wanted(checked(w.exec(id, 20, "dd", "if=/dev/zero", "of=/dev/null", "bs=128M", "count=1")).ExitCode, 137)
+		wanted(w.status(id).State, cri.ContainerState_CONTAINER_RUNNING)
+		w.end(id)
+	})
+	w.test("many_pod_drop", func() { w.drop(p) })
+}
+
+// Containers whose root filesystem has many layers, also with hooks that look for it in the bundle.
+func (w *walker) roots() {
+	// Runs a container in a pod of its own.
+	in := func(name string, config *cri.PodSandboxConfig, want, script string, changes ...containerChange) {
+		w.test(name, func() {
+			p := w.runPod(config)
+			defer w.drop(p)
+			wanted(w.output(w.running(p, sleeps, changes...), shell(script)...), want)
+		})
+	}
+	if w.cni {
+		owner := "echo $(stat -c %u /etc/passwd; awk '{ print $2 }' /proc/self/uid_map; touch /x 2>/dev/null && echo written)"
+		in("user_namespace_read_only", w.mappedPod(200000), "0 200000", owner, security(readOnly))
+	}
+	if w.layers > 0 {
+		image := func(c *cri.ContainerConfig) {
+			c.Image = &cri.ImageSpec{Image: w.layered, UserSpecifiedImage: w.layered}
+		}
+		last := strconv.Itoa(w.layers - 1)
+		layers := "echo $(ls /layers | wc -l; cat /layers/0 /layers/" + last + "; stat -c %u /layers/" + last + "; echo >/layers/0 && echo written)"
+		want := strconv.Itoa(w.layers) + " 0 " + last + " 0 written"
+		in("layers", w.podConfig(), want, layers, image)
+		if w.cni {
+			in("user_namespace_layers", w.mappedPod(200000), want, layers, image)
+		}
+	}
+	if w.hooks == "" {
+		return
+	}
+	// The hook writes what it finds in the bundle's rootfs to a file: here, the passwd of the image.
+	for _, kind := range []string{"createRuntime", "createContainer"} {
+		hooked := func(name string, config *cri.PodSandboxConfig, changes ...containerChange) {
+			found := filepath.Join(w.hooks, kind)
+			os.Remove(found)
+			changes = append(changes, func(c *cri.ContainerConfig) { c.CDIDevices = []*cri.CDIDevice{{Name: "dayfly.test/hook=" + kind}} })
+			in(name, config, "changed by "+kind, "cat /by-a-hook", changes...)
+			w.test(name+"_saw_it", func() {
+				wanted(strings.TrimSpace(string(checked(os.ReadFile(found)))), "root:x:0:0:root:/root:/bin/sh")
+			})
+		}
+		name := "hook_" + strings.ToLower(kind)
+		hooked(name, w.podConfig())
+		if w.cni {
+			hooked(name+"_user_namespace", w.mappedPod(200000))
+		}
+		hooked(name+"_read_only", w.podConfig(), security(readOnly))
+	}
 }
