@@ -1,4 +1,4 @@
-# The cases of scripts/engine-kubernetes, and what they share. Each group makes all its pods at once, and then checks
+# The cases of the bed kubernetes, and what they share. Each group makes all its pods at once, and then checks
 # them one after another. A group consists of rows of the table, and a row of one or more checks. More groups are in
 # kubernetes-volumes.sh and kubernetes-restarts.sh.
 # shellcheck shell=sh
@@ -151,14 +151,8 @@ class_leftovers() {
 # Prints what is there in addition to $scratch/base, after it has had time to disappear. containerd unmounts the /dev/shm of
 # a sandbox whose shim was killed only when the kubelet removes the sandbox, which it does once a minute.
 class_nothing_left() {
-    tries=150
-    while [ $tries -gt 0 ]; do
-        left=$(class_leftovers | grep -vxFf "$scratch/base")
-        [ -n "$left" ] || return 0
-        sleep 0.5
-        tries=$((tries - 1))
-    done
-    echo "$left"
+    left() { class_leftovers | grep -vxFf "$scratch/base"; }
+    DAYFLY_POLL=0.5 settled 150 left
 }
 
 group_basics() {

@@ -1,4 +1,4 @@
-# Cases of scripts/engine-kubernetes: the contents of deploy/, on the cluster. The shim that the class `dayfly` uses in
+# Cases of the bed kubernetes: the contents of deploy/, on the cluster. The shim that the class `dayfly` uses in
 # all other cases is the one that the DaemonSet has installed.
 # shellcheck shell=sh
 # shellcheck disable=SC2154,SC2034

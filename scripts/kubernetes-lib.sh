@@ -1,11 +1,10 @@
-# Shared by scripts/engine-kubernetes and its cases: starts and ends the servers of a cluster of one node.
-# Requires engine-lib.sh and shim-lib.sh.
+# Shared by the bed kubernetes and its cases: starts and ends the servers of a cluster of one node.
 # shellcheck shell=sh
-# `scratch`, `holder`, `runtime` and others come from engine-lib.sh and shim-lib.sh, `progress` from engine-kubernetes.
+# `scratch`, `holder`, `runtime` and others come from scripts/lib, `progress` from the beds.
 # shellcheck disable=SC2154
 #
 # KUBERNETES_BIN      the programs that scripts/kubernetes builds
-# KUBERNETES_CONFIG   the kubeconfig of a control plane that runs outside of this machine (scripts/guest-kubernetes): then
+# KUBERNETES_CONFIG   the kubeconfig of a control plane that runs outside of this machine (scripts/bed guest-kubernetes): then
 #                     only the kubelet runs here, with the address of the machine's network device
 # Needs scripts/view or scripts/guest-host: directories of the host are covered in a mount namespace of its own.
 
@@ -14,17 +13,9 @@ node_address=10.98.0.1
 guest_address=10.0.2.15
 [ -z "${KUBERNETES_CONFIG:-}" ] || node_address=$guest_address node_gateway=10.0.2.2 node_device=eth0
 servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
-made_directories=
 # With systemd and cgroup v2, all cgroups are made by systemd, below kubepods.slice.
 cgroup_driver=cgroupfs
 [ ! -d /run/systemd/system ] || [ ! -e /sys/fs/cgroup/cgroup.controllers ] || cgroup_driver=systemd
-
-# PATH [OPTIONS]: covers a directory of the host with an empty one. Kubelet, containerd and CNI use names there that no
-# setting can change.
-cover() {
-    [ -d "$1" ] || { mkdir "$1" && made_directories="$1 $made_directories"; }
-    mount -t tmpfs -o "mode=755${2:+,$2}" dayfly-test "$1"
-}
 
 # NAME COMMAND...: starts a server in the cluster's network namespace; its messages are in $scratch/log/NAME.
 serve() {
@@ -255,6 +246,4 @@ cluster_clean_up() {
         [ ! -d "$hierarchy" ] || find "$hierarchy" -depth -type d -exec rmdir {} + 2>/dev/null
     done
     grep -E ' /(var/lib/kubelet|var/lib/cni|var/log)[/ ]' /proc/self/mounts | cut -d' ' -f2 | sort -r | xargs -r -n1 umount -l 2>/dev/null
-    # shellcheck disable=SC2086
-    [ -z "$made_directories" ] || rmdir $made_directories
 }

@@ -1,4 +1,4 @@
-# Cases of scripts/engine-kubernetes: resources, evictions, Jobs, static pods, and what happens to pods when the kubelet,
+# Cases of the bed kubernetes: resources, evictions, Jobs, static pods, and what happens to pods when the kubelet,
 # containerd or a shim is killed.
 # shellcheck shell=sh
 # Variables of the other files; heredocs with `$` for the shell of a container.

@@ -1,4 +1,4 @@
-# Cases of scripts/engine-kubernetes: volumes, user namespaces, security contexts.
+# Cases of the bed kubernetes: volumes, user namespaces, security contexts.
 # shellcheck shell=sh
 # Variables of the other files; heredocs with `$` for the shell of a container.
 # shellcheck disable=SC2154,SC2016

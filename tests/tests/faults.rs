@@ -88,9 +88,9 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
 /// The kinds of steps that do not occur on this host, with the reason.
 const NOT_HERE: &[(&str, &str, &str)] = &[
     ("parent", "enter resctrl group", "no resctrl file system, without which it is refused before"),
-    ("init", "label keys", "wants SELinux: struck by scripts/guest-labels"),
+    ("init", "label keys", "wants SELinux: struck by scripts/bed guest-labels"),
     ("init", "label process", "wants SELinux, as above"),
-    ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/guest-labels"),
+    ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/bed guest-labels"),
 ];
 
 /// Checks, after all walks, that no kind of step was left out.

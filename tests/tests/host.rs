@@ -1,5 +1,5 @@
 //! `dayfly host`, and the effects of its advice. Commands that would change this host are tested in the guest
-//! (scripts/guest-favordynmods).
+//! (scripts/bed guest-favordynmods).
 
 pub mod score;
 

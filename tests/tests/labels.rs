@@ -1,5 +1,5 @@
 //! AppArmor profiles and SELinux labels on kernels with these modules: the confinement of containers, and of processes
-//! that join them. The profiles and the policy are in tests/labels; `scripts/guest-labels` loads them in a guest, so
+//! that join them. The profiles and the policy are in tests/labels; `scripts/bed guest-labels` loads them in a guest, so
 //! that the machine's own profiles and policy are not affected. `confinement` tests kernels without the modules.
 
 #[path = "labels/apparmor.rs"]

@@ -45,7 +45,7 @@ fn limits_can_be() -> Result<(), String> {
     let controllers = fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     match controllers.split_whitespace().any(|name| name == "pids") {
         true => Ok(()),
-        false => Err("no pids controller in cgroup v2: scripts/guest-suite".to_owned()),
+        false => Err("no pids controller in cgroup v2: scripts/bed guest-suite".to_owned()),
     }
 }
 

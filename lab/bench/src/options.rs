@@ -143,7 +143,7 @@ pub enum Command {
     /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures
     /// times, the CPU time of everything except the client (containerd, shims, runtime, the
     /// container), the time from a shim's start to the end of its delete, and memory and threads of
-    /// shims. The figures of pods require a CRI client, which scripts/shim-client builds.
+    /// shims. The figures of pods require a CRI client, which scripts/programs cri-client builds.
     Shim(Shim),
     /// Compare RuntimeClasses of a Kubernetes cluster, on one of its nodes
     ///

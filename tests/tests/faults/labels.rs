@@ -1,5 +1,5 @@
 //! Makes the steps that need AppArmor or SELinux fail, in guests whose kernels have these modules
-//! (`scripts/guest-labels`). All other steps are tested on the machine itself.
+//! (`scripts/bed guest-labels`). All other steps are tested on the machine itself.
 
 use super::walk::Walk;
 use super::{KINDS, fault_points, faulty};

@@ -53,7 +53,7 @@ pub fn policy() -> Result<(), String> {
     let enforced = fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text == "1");
     match enforced && fs::write("/sys/fs/selinux/context", REFUSED).is_ok() {
         true => Ok(()),
-        false => Err("no SELinux with the policy of tests/labels: scripts/guest-labels".to_owned()),
+        false => Err("no SELinux with the policy of tests/labels: scripts/bed guest-labels".to_owned()),
     }
 }
 
@@ -67,7 +67,7 @@ fn no_policy() -> Result<(), String> {
     let own = fs::read_to_string("/proc/self/attr/current").unwrap_or_default();
     match Path::new("/sys/fs/selinux/load").exists() && own.trim_end_matches('\0') == "kernel" {
         true => Ok(()),
-        false => Err("no SELinux that waits for a policy: scripts/guest-labels".to_owned()),
+        false => Err("no SELinux that waits for a policy: scripts/bed guest-labels".to_owned()),
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Shim {
     /// beside this program's target directory, or else the directory of containerd in $PATH]
     #[arg(long, value_name = "DIR")]
     pub containerd: Option<PathBuf>,
-    /// The CRI client that scripts/shim-client builds [default: cri-client beside that directory, or in $PATH]
+    /// The CRI client that scripts/programs cri-client builds [default: cri-client beside that directory, or in $PATH]
     #[arg(long, value_name = "PATH")]
     pub client: Option<PathBuf>,
     /// The operations to measure

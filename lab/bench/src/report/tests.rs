@@ -232,7 +232,7 @@ fn results_of_a_guest_are_shown() {
         Section::of(&directory, paper, part, &host()).expect("section")
     };
     let [_, markdown, _] = page(vec![section()]);
-    let script = "scripts/guest-favordynmods --bench DIR/guest";
+    let script = "scripts/bed guest-favordynmods bench DIR/guest";
     assert!(markdown.contains("Not shown here: ") && markdown.contains(script), "{markdown}");
     let row = |state: &str, us: f64, ratio: serde_json::Value| {
         json!({ "step": "run by crun", "runtime": state,

@@ -162,7 +162,7 @@ const IN_A_GUEST: Part = Part {
     place: "Impact of favordynmods and its trade-off: without it, and with it",
     about: "The same operations, with favordynmods off and on in turns.",
     way: Way::Guest(Guest {
-        script: "scripts/guest-favordynmods --bench",
+        script: "scripts/bed guest-favordynmods bench",
         file: "favordynmods",
         why: "The option is one setting for a whole host, and from Linux 6.18 on it stays on until the next boot",
     }),

@@ -143,7 +143,7 @@ const SWAPPING: Part = Part {
     about: "The same with anonymous memory and a swap device, as in the paper: what the limited instance has no room for is \
         swapped out, while the host has memory to spare.",
     way: Way::Guest(Guest {
-        script: "scripts/guest-groups",
+        script: "scripts/bed guest-groups",
         file: "groups",
         why: "It takes a swap device, and a memory controller",
     }),

@@ -1,0 +1,323 @@
+# A private containerd with a shim, and checks that nothing is left. scripts/bed reads it.
+# shellcheck shell=sh
+# shellcheck disable=SC2034,SC2119,SC2120,SC2154
+
+for place in "${CONTAINERD_BIN:-}" "${DOCKER_BIN:-}"; do [ -z "$place" ] || PATH=$place:$PATH; done
+shim=${DAYFLY_SHIM:-}
+case $shim in '' | /*) ;; *) shim=$PWD/$shim ;; esac
+if [ -n "$shim" ]; then
+    # containerd looks for the program containerd-shim-dayfly-v2 in its PATH.
+    PATH=$(dirname "$shim"):$PATH
+    shim_options="--runtime io.containerd.dayfly.v2"
+else
+    shim_options="--runtime io.containerd.runc.v2 --runc-binary $runtime"
+fi
+# A namespace that nobody else uses, because it also names cgroups.
+containerd_namespace=dayfly-test-$$
+daemon=
+holder=
+
+# DIRECTORY: covers it with a private one. Engines put sockets, FIFOs and state there regardless of their configuration.
+made_directories=
+cover() {
+    [ -d "$1" ] || { mkdir "$1" && made_directories="$1 $made_directories"; }
+    mount -t tmpfs -o "mode=${2:-755}" dayfly-test "$1" || exit 1
+}
+
+# FILE [CRI]: writes a configuration. With CRI, a file to append, the CRI plugins are enabled.
+containerd_config() {
+    {
+        if [ -n "${2:-}" ]; then
+            echo 'version = 3'
+            off=
+        else
+            echo 'version = 2'
+            off='"io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", '
+        fi
+        cat <<CONFIG
+root = "$scratch/root"
+state = "$scratch/state"
+disabled_plugins = [$off"io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs",
+    "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs",
+    "io.containerd.nri.v1.nri"]
+[grpc]
+  address = "$scratch/containerd.sock"
+[ttrpc]
+  address = "$scratch/containerd.ttrpc.sock"
+CONFIG
+        [ -z "${2:-}" ] || cat "$2"
+    } >"$1"
+}
+
+# A network namespace separates abstract sockets from others, and tells which processes are the bed's. A separate process
+# holds it, so that it remains when the daemon is killed.
+hold_network() {
+    unshare -n sleep 1000000 </dev/null >/dev/null 2>&1 9>&- &
+    holder=$!
+    host_net=$(readlink /proc/self/ns/net)
+    wait_for 5 sh -c "net=\$(readlink /proc/$holder/ns/net) && [ \"\$net\" != '$host_net' ]" || exit 1
+    net=$(readlink "/proc/$holder/ns/net")
+}
+# Prints the processes of that namespace, except its holder and the daemon.
+in_network() {
+    for place in /proc/[0-9]*/ns/net; do
+        [ -n "$holder" ] && [ "$(readlink "$place" 2>/dev/null)" = "$net" ] || continue
+        pid=${place#/proc/}
+        pid=${pid%%/*}
+        case $pid in "$daemon" | "$holder") continue ;; esac
+        [ ! -e "/proc/$pid/exe" ] || echo "$pid"
+    done
+}
+show_processes() { while read -r pid; do echo "process $pid $(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"; done; }
+
+# HANDLER...: prepares a containerd, with these runtimes for the CRI if there are any.
+containerd_prepare() {
+    # Root of a user namespace must be able to reach root filesystems.
+    chmod 711 "$scratch"
+    cover /run/containerd 711
+    [ $# = 0 ] || containerd_cri_config "$scratch/cri.toml" "$@"
+    containerd_config "$scratch/config.toml" ${1:+"$scratch/cri.toml"}
+    hold_network
+    program "$scratch/ctr" <<WRAPPER
+#!/bin/sh
+export CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1
+exec nsenter -t $holder -n ctr --address '$scratch/containerd.sock' --namespace "\${NS:-$containerd_namespace}" "\$@"
+WRAPPER
+    c=$scratch/ctr
+    [ $# = 0 ] || export NS=k8s.io
+}
+# Starts or restarts containerd, and waits until it answers.
+containerd_start() {
+    nsenter -t "$holder" -n containerd --config "$scratch/config.toml" </dev/null >>"$scratch/containerd.log" 2>&1 &
+    daemon=$!
+    wait_for "${1:-30}" timeout 5 "$c" version
+}
+# Kills the daemon, which is this shell's child.
+kill_daemon() {
+    kill -KILL "$daemon" 2>/dev/null
+    wait "$daemon" 2>/dev/null
+}
+# HANDLER...: prepares and starts a containerd, or ends the bed.
+containerd_up() {
+    containerd_prepare "$@"
+    containerd_start || give_up 'containerd does not start:' "$scratch/containerd.log"
+}
+# Imports the image; $image is its name. $run starts a container: the default configuration asks for more open files than the
+# host may allow.
+containerd_image() {
+    check import "$c" image import "$scratch/image/image.tar"
+    image=$("$c" image ls -q | head -1)
+    run="$c run $shim_options"
+    ! "$c" run --help 2>&1 | grep -q rlimit-nofile || run="$run --rlimit-nofile 1024"
+}
+
+# Prints what the host has in addition to the state before, except for containerd and what it is asked to keep:
+# processes, mounts, cgroups, state, sockets, one per line.
+shim_leftovers() {
+    in_network | show_processes
+    awk -v scratch="$scratch/" 'index($5, scratch) == 1 || index($5, "/run/containerd/") == 1 { print "mount", $5 }' /proc/self/mountinfo
+    for group in /sys/fs/cgroup/"$containerd_namespace"/* /sys/fs/cgroup/*/"$containerd_namespace"/*; do
+        [ ! -d "$group" ] || echo "cgroup $group"
+    done
+    # A name with a leading dot means that containerd was killed while it removed the directory.
+    find "$scratch/state" -path '*/io.containerd.runtime.v2.task/*/*' -prune ! -name '.*' -print 2>/dev/null | sed 's/^/state /'
+    # The Go shim leaves its socket if it is killed.
+    find /run/containerd -mindepth 1 ! -type d ! -path "${shim:-/run/containerd/s}/*" 2>/dev/null | sed 's/^/file /'
+    # A container's directory without contents is not state; directories that are made once stay.
+    find /run/containerd/runc /run/containerd/dayfly -mindepth 2 -maxdepth 2 2>/dev/null | sed 's/^/state /'
+}
+
+# Passes when nothing is left on the host.
+nothing_left_on_the_host() {
+    # The Go shim leaves its sockets.
+    [ -n "$shim" ] || rm -f /run/containerd/s/*
+    leaves_nothing nothing_left_on_the_host shim_leftovers "${1:-100}"
+}
+
+# Ends the daemon, and the processes that are still in the namespace and in the containers' cgroups; then removes mounts,
+# cgroups and files.
+containerd_clean_up() {
+    if [ -n "$daemon" ] && [ -d "/proc/$daemon" ]; then
+        [ -z "${c:-}" ] || for task in $(timeout 10 "$c" task ls -q 2>/dev/null); do timeout 10 "$c" task rm -f "$task" >/dev/null 2>&1; done
+        end_child "$daemon"
+    fi
+    daemon=
+    for pid in $(in_network) $holder; do kill -KILL "$pid" 2>/dev/null; done
+    [ -z "$holder" ] || wait "$holder" 2>/dev/null
+    for group in /sys/fs/cgroup/"$containerd_namespace"* /sys/fs/cgroup/*/"$containerd_namespace"*; do
+        [ -d "$group" ] || continue
+        # shellcheck disable=SC2038
+        find "$group" -name cgroup.procs -exec cat {} + 2>/dev/null | xargs -r kill -KILL 2>/dev/null
+        sleep 0.1
+        find "$group" -depth -type d -exec rmdir {} + 2>/dev/null
+    done
+    unmount_scratch
+    for directory in /run/containerd $made_directories; do umount -l "$directory" 2>/dev/null; done
+    # shellcheck disable=SC2086
+    [ -z "$made_directories" ] || rmdir $made_directories 2>/dev/null
+}
+clean_up() { containerd_clean_up; }
+
+# Pods with their own network get an address from a plugin that does nothing.
+cni_nothing() {
+    mkdir -p "$scratch/cni/bin" "$scratch/cni/conf"
+    program "$scratch/cni/bin/nothing" <<'PLUGIN'
+#!/bin/sh
+# A CNI plugin that reports an address without creating it.
+case $CNI_COMMAND in
+    VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
+    ADD) echo "{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"$CNI_IFNAME\",\"sandbox\":\"$CNI_NETNS\"}],\"ips\":[{\"interface\":0,\"address\":\"10.99.0.2/24\"}]}" ;;
+esac
+PLUGIN
+    echo '{"cniVersion":"1.0.0","name":"nothing","plugins":[{"type":"nothing"}]}' >"$scratch/cni/conf/10-nothing.conflist"
+}
+
+# FILE NAME...: writes the CRI part of a configuration, with runtimes of those names: runc-dayfly and dayfly-shim, and
+# runc and crun for comparison.
+containerd_cri_config() {
+    cni_nothing
+    cat >"$1" <<CRI
+[plugins.'io.containerd.cri.v1.images'.pinned_images]
+  sandbox = 'localhost/dayfly:pause'
+[plugins.'io.containerd.cri.v1.runtime']
+  # Without CAP_SYS_RESOURCE, oom_score_adj cannot be lowered.
+  restrict_oom_score_adj = true
+  enable_unprivileged_ports = false
+  enable_unprivileged_icmp = false
+  disable_apparmor = true
+  netns_mounts_under_state_dir = true
+  cdi_spec_dirs = ['$scratch/cdi']
+  [plugins.'io.containerd.cri.v1.runtime'.containerd]
+    default_runtime_name = '$2'
+  [plugins.'io.containerd.cri.v1.runtime'.cni]
+    bin_dirs = ['$scratch/cni/bin']
+    conf_dir = '$scratch/cni/conf'
+    use_internal_loopback = true
+[plugins.'io.containerd.grpc.v1.cri']
+  disable_tcp_service = true
+  stream_server_address = '127.0.0.1'
+  stream_server_port = '0'
+CRI
+    file=$1
+    shift
+    for name in "$@"; do
+        type=io.containerd.runc.v2
+        case $name in
+            dayfly-shim) type=io.containerd.dayfly.v2 binary= ;;
+            runc-dayfly) binary=$runtime ;;
+            *) binary=$(command -v "$name") ;;
+        esac
+        cat >>"$file" <<CRI
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.$name]
+  runtime_type = '$type'
+CRI
+        # containerd 2 does not support user namespaces for options of another runtime than runc, because it wants to
+        # change them.
+        [ -z "$binary" ] || cat >>"$file" <<CRI
+  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.$name.options]
+    BinaryName = '$binary'
+    SystemdCgroup = $([ "${cgroup_driver:-}" = systemd ] && echo true || echo false)
+CRI
+    done
+}
+
+# Devices dayfly.test/hook=createRuntime and =createContainer: hooks that read and write the root filesystem in the
+# bundle, as NVIDIA's do. $scratch/hooks contains what they have seen.
+containerd_cri_hooks() {
+    mkdir -p "$scratch/cdi" "$scratch/hooks"
+    # In a user namespace, the writer is not root.
+    chmod 1777 "$scratch/hooks"
+    program "$scratch/hook" <<'HOOK'
+#!/bin/sh
+# KIND DIRECTORY
+set -e
+bundle=$(sed -n 's/.*"bundle" *: *"\([^"]*\)".*/\1/p')
+cat "$bundle/rootfs/etc/passwd" >"$2/$1"
+echo "changed by $1" >"$bundle/rootfs/by-a-hook"
+HOOK
+    devices=
+    for kind in createRuntime createContainer; do
+        devices="$devices${devices:+, }{\"name\": \"$kind\", \"containerEdits\": {\"hooks\": [
+            {\"hookName\": \"$kind\", \"path\": \"$scratch/hook\", \"args\": [\"hook\", \"$kind\", \"$scratch/hooks\"]}]}}"
+    done
+    echo "{\"cdiVersion\": \"0.6.0\", \"kind\": \"dayfly.test/hook\", \"devices\": [$devices]}" >"$scratch/cdi/hook.json"
+}
+
+# [COUNT]: imports the images of the pods' containers, and `many`, the test image with COUNT layers in place of its one. Each
+# layer adds a file to /layers, named by its number.
+cri_images() {
+    pause_image sleep 1000000 && tar -C "$scratch/image/layout" -cf "$scratch/image/images.tar" . || return
+    [ -z "${1:-}" ] || layered_image "$1" "$scratch/many.tar" || return
+    for archive in "$scratch/image/images.tar" ${1:+"$scratch/many.tar"}; do
+        timeout "$patience" "$c" image import --base-name localhost/dayfly "$archive" || return
+    done
+}
+# WORD...: adds the image `pause`, which runs this command.
+pause_image() {
+    for word in "$@"; do
+        shift
+        set -- "$@" --config.cmd "$word"
+    done
+    umoci config --image "$scratch/image/layout:box" --tag pause "$@"
+}
+
+# COUNT FILE: writes an image archive with the image `many`.
+layered_image() {
+    cp -r "$scratch/image/layout" "$scratch/many"
+    mkdir -p "$scratch/layer/layers"
+    # The first layer is the test image's own.
+    for number in $(seq 0 $(($1 - 2))); do
+        rm -f "$scratch/layer/layers"/*
+        echo "$number" >"$scratch/layer/layers/$number"
+        tar -C "$scratch/layer" -cf "$scratch/layer.tar" "layers/$number"
+        umoci raw add-layer --image "$scratch/many:box" "$scratch/layer.tar" >/dev/null || return 1
+    done
+    umoci tag --image "$scratch/many:box" many && umoci rm --image "$scratch/many:box" &&
+        tar -C "$scratch/many" -cf "$2" .
+    result=$?
+    rm -rf "$scratch/many" "$scratch/layer" "$scratch/layer.tar"
+    return $result
+}
+
+# COMMAND HANDLER OPTION...: runs the client of the CRI in the network namespace, in this many seconds.
+client() {
+    command=$1 handler=$2 seconds=$3
+    shift 3
+    nsenter -t "$holder" -n timeout "$seconds" "$CRI_CLIENT_BIN" "$command" --address "$socket" --handler "$handler" \
+        --cgroup "/$containerd_namespace" --directory "$scratch/logs" "$@"
+}
+# HANDLER LAYERS OPTION...: the cases of pods.
+walk() {
+    handler=$1 layers=$2
+    shift 2
+    code=0
+    client walk "$handler" 900 --image localhost/dayfly:box --engine "$engine" --cni --layered localhost/dayfly:many \
+        --layers $((layers - 1)) --restart "$scratch/restart" --patience "${patience}s" "$@" >"$scratch/walk" 2>"$scratch/walk.err" || code=$?
+    cat "$scratch/walk"
+    passed=$((passed + $(grep -c '^test .* ok$' "$scratch/walk")))
+    failed=$((failed + $(grep -c '^test .* FAILED$' "$scratch/walk")))
+    # The exit status is the number of failed cases; anything else is a failure of its own.
+    [ $code = 0 ] || grep -q FAILED "$scratch/walk" || { fails walk && cat "$scratch/walk.err"; }
+    daemon=$(cat "$scratch/daemon")
+}
+# COMMAND: writes the programs `start`, which starts the daemon and keeps its pid in the file `daemon`, and `restart`.
+restartable() {
+    program "$scratch/start" <<START
+#!/bin/sh
+# In a directory of its own: conmon writes the file \`oom\` into the working directory when an exec runs out of memory.
+cd '$scratch' || exit
+nsenter -t $holder -n $1 </dev/null >>'$scratch/daemon.log' 2>&1 &
+echo \$! >'$scratch/daemon'
+START
+    program "$scratch/restart" <<RESTART
+#!/bin/sh
+old=\$(cat '$scratch/daemon')
+kill -KILL "\$old"
+while [ -e "/proc/\$old/exe" ]; do sleep 0.05; done
+rm -f '$socket'
+exec '$scratch/start'
+RESTART
+    "$scratch/start"
+    wait_for 60 test -S "$socket" || give_up 'the daemon does not start:' "$scratch/daemon.log"
+    daemon=$(cat "$scratch/daemon")
+}

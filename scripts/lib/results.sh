@@ -1,0 +1,148 @@
+# Results of a script's tests: prints them, counts them, and ends the script.
+# shellcheck shell=sh disable=SC2154
+#
+# The script sets `engine`, how the names of its tests begin, and has a directory $scratch.
+# DAYFLY_TALLY     file that gets one line `passed failed skipped`
+# DAYFLY_PATIENCE  seconds until a command counts as hung, default 60
+
+patience=${DAYFLY_PATIENCE:-60}
+passed=0
+failed=0
+skipped=0
+
+# NAME [TEXT]
+passes() {
+    passed=$((passed + 1))
+    echo "test $engine::$1 ... ok${2:-}"
+}
+# NAME [TEXT]: the caller prints the reason below, indented.
+fails() {
+    failed=$((failed + 1))
+    echo "test $engine::$1 ... FAILED${2:-}"
+}
+# NAME REASON...
+skips() {
+    skipped=$((skipped + 1))
+    name=$1
+    shift
+    echo "test $engine::$name ... skipped: $*"
+}
+# REASON...: ends the script as one skipped test.
+skip() {
+    echo "test $engine ... skipped: $*"
+    skipped=$((skipped + 1))
+    finish
+}
+# MESSAGE [FILE]...: ends the script because it cannot go on; prints the ends of the files.
+give_up() {
+    echo "$1"
+    shift
+    for file in "$@"; do tail -n 5 "$file"; done
+    failed=$((failed + 1))
+    finish
+}
+
+# COMMAND...: runs a function, or a program with the time limit.
+limited() {
+    case $(command -V "$1" 2>/dev/null) in
+        *function*) "$@" ;;
+        *) timeout "$patience" "$@" ;;
+    esac
+}
+
+# NAME COMMAND...: passes when the command succeeds in time.
+check() {
+    name=$1
+    shift
+    code=0
+    limited "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    case $code in
+        0) passes "$name" ;;
+        77) skips "$name" "$(tail -n 1 "$scratch/out")" ;;
+        *)
+            fails "$name"
+            echo "    exit $code: $*"
+            cat "$scratch/out" "$scratch/err" | tail -n "${DAYFLY_LINES:-8}" | sed 's/^/    /'
+            ;;
+    esac
+}
+
+# NAME [FUNCTION]: passes when every command of the function succeeds, of that name if there is no other. Its output is
+# printed when it fails; what `say` prints, in any case.
+steps() {
+    name=$1
+    # Not in a condition, which would disable `set -e`.
+    (set -e && "${2:-$1}") >"$scratch/out" 2>&1 </dev/null &
+    wait $! && code=0 || code=$?
+    sed -n 's/^say: /    /p' "$scratch/out"
+    case $code in
+        0) passes "$name" ;;
+        77) skips "$name" "$(tail -n 1 "$scratch/out")" ;;
+        *)
+            fails "$name"
+            tail -n 30 "$scratch/out" | sed 's/^/    /'
+            ;;
+    esac
+    return "$code"
+}
+say() { echo "say: $*"; }
+
+# NAME WANTED COMMAND...: passes when the command prints exactly WANTED, or exits with N where WANTED is `exit N`.
+expect() {
+    name=$1
+    wanted=$2
+    shift 2
+    code=0
+    limited "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
+    case $wanted in
+        'exit '*) got="exit $code" ;;
+        *) got=$(tr -d '\r' <"$scratch/out") ;;
+    esac
+    if [ "$got" = "$wanted" ]; then passes "$name"; else
+        fails "$name"
+        echo "    exit $code, printed '$(printf %s "$got" | head -c 2000)' instead of '$wanted': $*"
+        tail -n 8 "$scratch/err" | sed 's/^/    /'
+    fi
+}
+
+# TRIES COMMAND...: runs the command until it prints nothing; prints its last output.
+settled() {
+    tries=$1
+    shift
+    while left=$("$@") && :; [ -n "$left" ] && [ "$tries" -gt 0 ]; do
+        sleep "${DAYFLY_POLL:-0.1}"
+        tries=$((tries - 1))
+    done
+    echo "$left"
+}
+# NAME COMMAND [TRIES]: passes when the command, which prints what is left, at last prints nothing.
+leaves_nothing() { expect "$1" '' settled "${3:-100}" "$2"; }
+
+# SECONDS COMMAND...: waits for a command to succeed. DAYFLY_POLL: seconds between two attempts, for an emulated machine,
+# where each attempt takes seconds.
+wait_for() {
+    wait_end=$(($(date +%s) + $1))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        [ "$(date +%s)" -lt "$wait_end" ] || return 1
+        sleep "${DAYFLY_POLL:-0.1}"
+    done
+}
+
+# 'PASSED FAILED SKIPPED': adds the counts of other tests.
+add_counts() {
+    # shellcheck disable=SC2086
+    set -- $1
+    passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+}
+# FILE: adds up the lines of a tally.
+add_tally() { add_counts "$(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$1")"; }
+
+# Prints and records the counts, and ends the script.
+finish() {
+    engine=${engine%%::*}
+    echo "$engine: $passed passed, $failed failed, $skipped skipped"
+    [ -z "${DAYFLY_TALLY:-}" ] || echo "$passed $failed $skipped" >>"$DAYFLY_TALLY"
+    [ $failed = 0 ]
+    exit
+}
