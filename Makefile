@@ -54,14 +54,14 @@ test-build:
 	CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1 \
 	RUSTFLAGS="$$RUSTFLAGS $(TEST_CFG)" $(CARGO) build --release -p dayfly-cli --target-dir $(CARGO_TARGET_DIR)/faults
 
-# Everything, in some 20 minutes on two cores: lint, unit tests, the integration suite in three cgroup views, engines, a
-# part of the suite in a virtual machine.
+# Everything: lint, unit tests, the integration suite in three cgroup views, engines, a part of the suite in a virtual
+# machine. test-product and test-lab are its two parts.
 test:
 	scripts/test
 
-# One folder: lint, unit tests, and its cases of the suite. test-runtime takes up to 6 minutes. test-beds is what the
-# folders share: the suite in three views, engines, guests, fuzz targets. `make test` is the sum of these five.
-test-runtime test-lib test-tools test-lab test-beds:
+# A part of it. Of the product: one folder with lint, unit tests, and its cases of the suite, test-runtime in up to 6
+# minutes; and test-beds, what the folders share: the suite in three views, engines, guests, fuzz targets.
+test-product test-lab test-runtime test-lib test-tools test-beds:
 	scripts/test $(@:test-%=%)
 
 # Everything, and longer tests: containerd 2 from source, more in guests, soaks. Takes up to four hours.
@@ -85,10 +85,12 @@ report:
 	scripts/report $(REPORT)
 
 # rustfmt gets every file by name, because cargo fmt does not find the modules of the suite, which a macro declares.
-lint: lint-program lint-init lint-files
-	find lib runtime tools lab tests fuzz -name '*.rs' -not -path '*/target/*' -exec rustfmt --edition 2024 --check {} +
-	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim --all-targets -- -D warnings
-	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim
+lint lint-product: lint-program lint-init lint-files
+	find lib runtime tools $(LINT_LAB) tests fuzz -name '*.rs' -not -path '*/target/*' -exec rustfmt --edition 2024 --check {} +
+	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim $(WITHOUT_LAB) --all-targets -- -D warnings
+	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim $(WITHOUT_LAB)
+lint: LINT_LAB = lab
+lint-product: WITHOUT_LAB = $$(scripts/packages lab | sed 's/-p /--exclude /g')
 
 # dayfly-cli is checked separately: in one build with the others it would get features that need std. It is checked as
 # for tests first: arguments after `--` reach only the workspace's crates, and their dependencies are checked once.
@@ -162,5 +164,5 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-.PHONY: all build build-runtime build-shim build-tools test-build test test-runtime test-lib test-tools test-lab test-beds test-all validate demo report \
-    lint lint-program lint-init lint-files lint-runtime lint-lib lint-tools lint-lab man completions docs install install-files uninstall dist clean
+.PHONY: all build build-runtime build-shim build-tools test-build test test-product test-runtime test-lib test-tools test-lab test-beds test-all validate demo report \
+    lint lint-product lint-program lint-init lint-files lint-runtime lint-lib lint-tools lint-lab man completions docs install install-files uninstall dist clean

@@ -113,7 +113,7 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs the cases that the command line selects: `[--list] [--folder=NAME] [--except=FILTER]… [FILTER…]`, where a
+/// Runs the cases that the command line selects: `[--list] [--folder=NAME,…] [--except=FILTER]… [FILTER…]`, where a
 /// filter is a part of `subject::case`.
 pub fn main(subjects: &[Subject]) -> ExitCode {
     if let Some(code) = crate::inside::called() {
@@ -135,7 +135,9 @@ pub fn main(subjects: &[Subject]) -> ExitCode {
     let peer = runtime.file_name().is_some_and(|name| name == "runc");
     let cases: Vec<(String, Case)> = subjects
         .iter()
-        .filter(|subject| folder.is_none_or(|folder| folder == subject.folder.name()))
+        .filter(|subject| {
+            folder.is_none_or(|folder| folder.split(',').any(|name| name == subject.folder.name()))
+        })
         .flat_map(|subject| {
             subject.cases.iter().map(|case| (format!("{}::{}", subject.name(), case.name), *case))
         })
