@@ -124,7 +124,7 @@ fn program(options: &Shim) -> Result<PathBuf, Error> {
         options.client.clone().or_else(|| known.into_iter().flatten().find(|path| path.is_file()));
     found.ok_or_else(|| {
         Error::Unfit(
-            "no client of the CRI: scripts/programs cri-client builds it, --client names it".to_owned(),
+            "no client of the CRI: scripts/programs builds it, --client names it".to_owned(),
         )
     })
 }
