@@ -38,7 +38,7 @@ const UNKNOWN: &str = "dayfly-no-such-profile";
 pub fn profiles() -> Result<(), String> {
     match fs::read_to_string("/sys/kernel/security/apparmor/profiles") {
         Ok(loaded) if loaded.contains("dayfly-confined (enforce)") => Ok(()),
-        _ => Err("no AppArmor with the profiles of tests/labels: scripts/bed guest-labels".to_owned()),
+        _ => Err("no AppArmor with profiles of tests/labels: scripts/bed guest-labels".to_owned()),
     }
 }
 

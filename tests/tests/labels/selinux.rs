@@ -53,7 +53,7 @@ pub fn policy() -> Result<(), String> {
     let enforced = fs::read_to_string("/sys/fs/selinux/enforce").is_ok_and(|text| text == "1");
     match enforced && fs::write("/sys/fs/selinux/context", REFUSED).is_ok() {
         true => Ok(()),
-        false => Err("no SELinux with the policy of tests/labels: scripts/bed guest-labels".to_owned()),
+        false => Err("no SELinux by tests/labels: scripts/bed guest-labels".to_owned()),
     }
 }
 
