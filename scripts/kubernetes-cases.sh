@@ -110,6 +110,15 @@ spec:
 POD
     sed -e 's/^/  /' -e 's|image: box|image: localhost/dayfly:box|'
 }
+# NAME[:RESTART-POLICY] SCRIPT [FIELDS [LINE...]]: prints a pod with one container that runs this script, or the command in
+# brackets, with more fields of the container, and more lines of the pod's specification.
+box() {
+    case $2 in '['*) command=$2 ;; *) command="[sh, -c, '$(echo "$2" | sed "s/'/''/g")']" ;; esac
+    box=$1 fields=${3:-}
+    shift $(($# < 3 ? $# : 3))
+    printf '%s\n' containers: "- {name: main, image: box, command: $command${fields:+, $fields}}" "$@" |
+        pod "${box%%:*}" "$(echo "$box" | sed -n 's/.*://p')"
+}
 # Makes the objects of $scratch/pods.yaml.
 make_pods() { check make_pods "$k" create -f "$scratch/pods.yaml"; }
 remove_pods() { timeout "$patience" "$k" delete pod "$@" --wait=false >/dev/null 2>&1; }
@@ -157,18 +166,9 @@ class_nothing_left() {
 
 group_basics() {
     {
-        pod completes <<'YAML'
-containers:
-- {name: main, image: box, command: [sh, -c, 'echo hello; echo bye > /dev/termination-log']}
-YAML
-        pod fails <<'YAML'
-containers:
-- {name: main, image: box, command: [sh, -c, 'exit 7']}
-YAML
-        pod no-program <<'YAML'
-containers:
-- {name: main, image: box, command: [/no/such/program]}
-YAML
+        box completes 'echo hello; echo bye > /dev/termination-log'
+        box fails 'exit 7'
+        box no-program '[/no/such/program]'
         pod init <<'YAML'
 initContainers:
 - {name: first, image: box, command: [sh, -c, 'echo 1 >> /data/order'], volumeMounts: [{name: data, mountPath: /data}]}
@@ -180,16 +180,9 @@ containers:
 - {name: main, image: box, command: [sh, -c, 'echo $(cat /data/order)'], volumeMounts: [{name: data, mountPath: /data}]}
 volumes: [{name: data, emptyDir: {}}]
 YAML
-        pod on-failure OnFailure <<'YAML'
-containers:
-- {name: main, image: box, volumeMounts: [{name: data, mountPath: /data}],
-   command: [sh, -c, 'echo x >> /data/runs; [ $(wc -l < /data/runs) -ge 2 ] || exit 1; echo second']}
-volumes: [{name: data, emptyDir: {}}]
-YAML
-        pod always Always <<'YAML'
-containers:
-- {name: main, image: box, command: [sh, -c, 'echo ran; sleep 0.5']}
-YAML
+        box on-failure:OnFailure 'echo x >> /data/runs; [ $(wc -l < /data/runs) -ge 2 ] || exit 1; echo second' \
+            'volumeMounts: [{name: data, mountPath: /data}]' 'volumes: [{name: data, emptyDir: {}}]'
+        box always:Always 'echo ran; sleep 0.5'
         grace=20
         pod hooks <<YAML
 containers:
@@ -239,13 +232,8 @@ containers:
   readinessProbe: {httpGet: {path: /ready, port: 80}, periodSeconds: 1, timeoutSeconds: 5, failureThreshold: 1}
   livenessProbe: {httpGet: {path: /, port: 80}, periodSeconds: 2, timeoutSeconds: 5, failureThreshold: 10}
 YAML
-        pod liveness Always <<'YAML'
-containers:
-- name: main
-  image: box
-  command: [sh, -c, 'touch /alive; sleep 3; rm /alive; sleep 1000']
-  livenessProbe: {exec: {command: [cat, /alive]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2}
-YAML
+        box liveness:Always 'touch /alive; sleep 3; rm /alive; sleep 1000' \
+            'livenessProbe: {exec: {command: [cat, /alive]}, periodSeconds: 1, timeoutSeconds: 10, failureThreshold: 2}'
         pod slow-probe Always <<'YAML'
 containers:
 - name: main
@@ -320,39 +308,24 @@ containers:
 - {name: web, image: box, command: [sh, -c, 'mkdir /www; hostname > /www/index.html; httpd -f -p 80 -h /www']}
 hostname: web
 YAML
-        pod host-network <<'YAML'
-hostNetwork: true
-containers:
-- {name: main, image: box, command: [sh, -c, 'test -d /sys/class/net/node0 && echo host']}
-YAML
-        pod host-pid <<'YAML'
-hostPID: true
-containers:
-- {name: main, image: box, command: [sh, -c, 'test "$(cat /proc/1/comm)" != sh && test $(ls -d /proc/[0-9]* | wc -l) -gt 5 && echo host']}
-YAML
+        box host-network 'test -d /sys/class/net/node0 && echo host' '' 'hostNetwork: true'
+        box host-pid 'test "$(cat /proc/1/comm)" != sh && test $(ls -d /proc/[0-9]* | wc -l) -gt 5 && echo host' '' \
+            'hostPID: true'
         pod shared-pid Always <<'YAML'
 shareProcessNamespace: true
 containers:
 - {name: main, image: box, command: [sleep, '1000']}
 - {name: other, image: box, command: [sleep, '1001']}
 YAML
-        pod names <<'YAML'
-hostAliases: [{ip: 10.1.2.3, hostnames: [alias.test]}]
-dnsPolicy: None
-dnsConfig: {nameservers: [10.1.2.4], searches: [a.test]}
-hostname: named
-containers:
-- {name: main, image: box, command: [sh, -c, 'hostname; grep -c alias.test /etc/hosts; grep -c 10.1.2.4 /etc/resolv.conf']}
-YAML
+        box names 'hostname; grep -c alias.test /etc/hosts; grep -c 10.1.2.4 /etc/resolv.conf' '' \
+            'hostAliases: [{ip: 10.1.2.3, hostnames: [alias.test]}]' 'dnsPolicy: None' \
+            'dnsConfig: {nameservers: [10.1.2.4], searches: [a.test]}' 'hostname: named'
     } >"$scratch/pods.yaml"
     row 'network of pods, host network'
     make_pods
     ready server
     address=$("$get" pod/server '{.status.podIP}')
-    pod client >"$scratch/pods.yaml" <<YAML
-containers:
-- {name: main, image: box, command: [wget, -qO-, 'http://$address/']}
-YAML
+    box client "[wget, -qO-, 'http://$address/']" >"$scratch/pods.yaml"
     check make_client "$k" create -f "$scratch/pods.yaml"
     ended client Succeeded
     expect pod_to_pod web "$k" logs client

@@ -39,10 +39,7 @@ deploy_installs() {
     row 'deploy/: the DaemonSet installs the shim'
     check make_class "$k" create -f "$top/deploy/runtimeclass.yaml"
     wait_for "$patience" "$k" get serviceaccount default
-    pod unplaced >"$scratch/pods.yaml" <<'YAML'
-containers:
-- {name: main, image: box, command: ['true']}
-YAML
+    box unplaced "['true']" >"$scratch/pods.yaml"
     check make_a_pod "$k" create -f "$scratch/pods.yaml"
     becomes without_a_node Unschedulable "$get" pod/unplaced '{.status.conditions[?(@.type=="PodScheduled")].reason}'
     check delete_a_pod "$k" delete pod unplaced --timeout=60s
@@ -63,10 +60,7 @@ YAML
 deploy_removes() {
     class=dayfly
     row 'deploy/: a DaemonSet removes it'
-    pod holds Always >"$scratch/pods.yaml" <<'YAML'
-containers:
-- {name: main, image: box, command: [sleep, '1000']}
-YAML
+    box holds:Always "[sleep, '1000']" >"$scratch/pods.yaml"
     make_pods
     ready holds
     check delete_class "$k" delete runtimeclass dayfly
@@ -76,10 +70,7 @@ YAML
     becomes waits_for_the_pods yes sh -c "'$k' logs -n kube-system daemonset/dayfly-node-remove 2>&1 |
         grep -q 'containers run on this node with this shim' && echo yes"
     check shim_is_still_there test -x "$scratch/node/containerd-shim-dayfly-v2"
-    pod refused >"$scratch/pods.yaml" <<'YAML'
-containers:
-- {name: main, image: box, command: ['true']}
-YAML
+    box refused "['true']" >"$scratch/pods.yaml"
     expect no_new_pod 'RuntimeClass "dayfly" not found' sh -c "'$k' create -f '$scratch/pods.yaml' 2>&1 | grep -o 'RuntimeClass \"dayfly\" not found'"
     # As if the pod had started during the removal, when the handler was being taken away.
     cp "$scratch/config.toml" "$scratch/config.with"

@@ -6,27 +6,10 @@
 
 group_resources() {
     {
-        pod resize Always <<'YAML'
-containers:
-- name: main
-  image: box
-  command: [sleep, '1000']
-  resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 200m, memory: 64Mi}}
-YAML
-        pod oom <<'YAML'
-containers:
-- name: main
-  image: box
-  command: [sh, -c, 'head -c 200m /dev/zero | tail | wc -c; exec tail /dev/zero']
-  resources: {limits: {memory: 32Mi}}
-YAML
-        pod oom-of-a-child Always <<'YAML'
-containers:
-- name: main
-  image: box
-  command: [sh, -c, 'sleep 1000; true']
-  resources: {limits: {memory: 32Mi}}
-YAML
+        box resize:Always "[sleep, '1000']" \
+            'resources: {requests: {cpu: 50m, memory: 32Mi}, limits: {cpu: 200m, memory: 64Mi}}'
+        box oom 'head -c 200m /dev/zero | tail | wc -c; exec tail /dev/zero' 'resources: {limits: {memory: 32Mi}}'
+        box oom-of-a-child:Always 'sleep 1000; true' 'resources: {limits: {memory: 32Mi}}'
     } >"$scratch/pods.yaml"
     row 'limits, resized in place'
     make_pods
@@ -55,21 +38,15 @@ YAML
 
 group_eviction() {
     {
-        pod over-its-limit <<'YAML'
-containers:
-- {name: main, image: box, command: [sh, -c, 'head -c 8m /dev/zero > /data/x; sleep 1000'], volumeMounts: [{name: data, mountPath: /data}]}
-volumes: [{name: data, emptyDir: {sizeLimit: 4Mi}}]
-YAML
+        box over-its-limit 'head -c 8m /dev/zero > /data/x; sleep 1000' 'volumeMounts: [{name: data, mountPath: /data}]' \
+            'volumes: [{name: data, emptyDir: {sizeLimit: 4Mi}}]'
     } >"$scratch/pods.yaml"
     row "eviction by an emptyDir's limit"
     make_pods
     becomes evicted_by_limit 'Failed Evicted' "$get" pod/over-its-limit '{.status.phase} {.status.reason}'
     remove_pods over-its-limit
-    pod fills-the-disk >"$scratch/pods.yaml" <<'YAML'
-containers:
-- {name: main, image: box, command: [sh, -c, 'head -c 190m /dev/zero > /data/x; sleep 1000'], volumeMounts: [{name: data, mountPath: /data}]}
-volumes: [{name: data, emptyDir: {}}]
-YAML
+    box fills-the-disk 'head -c 190m /dev/zero > /data/x; sleep 1000' 'volumeMounts: [{name: data, mountPath: /data}]' \
+        'volumes: [{name: data, emptyDir: {}}]' >"$scratch/pods.yaml"
     row "eviction by the node's threshold (nodefs.available)"
     make_pods
     becomes evicted_by_threshold 'Failed Evicted' "$get" pod/fills-the-disk '{.status.phase} {.status.reason}'
@@ -160,11 +137,9 @@ containers:
   command: [sleep, '1000']
 YAML
         for server in kubelet containerd nobody; do
-            pod ends-$server <<YAML
-containers:
-- {name: main, image: box, command: [sh, -c, 'until test -e /signals/$server; do sleep 0.1; done; echo last'], volumeMounts: [{name: signals, mountPath: /signals}]}
-volumes: [{name: signals, hostPath: {path: $scratch/signals/$class, type: Directory}}]
-YAML
+            box ends-$server "until test -e /signals/$server; do sleep 0.1; done; echo last" \
+                "volumeMounts: [{name: signals, mountPath: /signals}]" \
+                "volumes: [{name: signals, hostPath: {path: $scratch/signals/$class, type: Directory}}]"
         done
     } >"$scratch/pods.yaml"
     make_pods

@@ -70,11 +70,9 @@ containers:
   - {name: tree, mountPath: /recursive, readOnly: true, recursiveReadOnly: Enabled}
 volumes: [{name: tree, hostPath: {path: $scratch/tree, type: Directory}}]
 YAML
-        pod propagation Always <<YAML
-containers:
-- {name: main, image: box, command: [sleep, '1000'], volumeMounts: [{name: tree, mountPath: /tree, mountPropagation: HostToContainer}]}
-volumes: [{name: tree, hostPath: {path: $scratch/shared, type: Directory}}]
-YAML
+        box propagation:Always "[sleep, '1000']" \
+            "volumeMounts: [{name: tree, mountPath: /tree, mountPropagation: HostToContainer}]" \
+            "volumes: [{name: tree, hostPath: {path: $scratch/shared, type: Directory}}]"
     } >>"$scratch/pods.yaml"
     # A mount of its own, which is shared.
     mkdir -p "$scratch/shared"
@@ -110,14 +108,9 @@ containers:
   volumeMounts: [{name: data, mountPath: /data}, {name: words, mountPath: /words}]
 volumes: [{name: data, emptyDir: {}}, {name: words, downwardAPI: {items: [{path: case, fieldRef: {fieldPath: metadata.name}}]}}]
 YAML
-        pod users-too <<'YAML'
-hostUsers: false
-securityContext: {runAsUser: 1000, fsGroup: 2000}
-containers:
-- {name: main, image: box, volumeMounts: [{name: data, mountPath: /data}],
-   command: [sh, -c, 'touch /data/x; stat -c "%u %g" /data/x; awk "{ print (\$2 > 0), \$3 }" /proc/self/uid_map']}
-volumes: [{name: data, emptyDir: {}}]
-YAML
+        box users-too 'touch /data/x; stat -c "%u %g" /data/x; awk "{ print (\$2 > 0), \$3 }" /proc/self/uid_map' \
+            'volumeMounts: [{name: data, mountPath: /data}]' 'hostUsers: false' \
+            'securityContext: {runAsUser: 1000, fsGroup: 2000}' 'volumes: [{name: data, emptyDir: {}}]'
     } >"$scratch/pods.yaml"
     row "hostUsers: false, an image of $layers layers"
     make_pods
@@ -161,26 +154,16 @@ containers:
 - {name: main, image: box, securityContext: {capabilities: {drop: [ALL], add: [NET_BIND_SERVICE, CHOWN]}},
    command: [sed, -n, 's/^CapEff:[[:space:]]*0*//p', /proc/self/status]}
 YAML
-        pod non-root <<'YAML'
-securityContext: {runAsNonRoot: true}
-containers:
-- {name: main, image: box, command: ['true']}
-YAML
-        pod privileged <<'YAML'
-containers:
-- {name: main, image: box, securityContext: {privileged: true},
-   command: [sh, -c, 'mount -t tmpfs x /tmp && test -e /dev/kmsg && echo privileged']}
-YAML
+        box non-root "['true']" '' 'securityContext: {runAsNonRoot: true}'
+        box privileged 'mount -t tmpfs x /tmp && test -e /dev/kmsg && echo privileged' \
+            'securityContext: {privileged: true}'
         pod seccomp <<'YAML'
 securityContext: {seccompProfile: {type: RuntimeDefault}}
 containers:
 - {name: main, image: box, command: [sh, -c, 'sed -n "s/^Seccomp:[^0-9]*//p" /proc/self/status; unshare -U true 2>/dev/null || echo refused']}
 - {name: free, image: box, securityContext: {seccompProfile: {type: Unconfined}}, command: [sed, -n, 's/^Seccomp:[^0-9]*//p', /proc/self/status]}
 YAML
-        pod masked <<'YAML'
-containers:
-- {name: main, image: box, command: [sh, -c, 'wc -c < /proc/keys; ls /sys/firmware | wc -l; (echo b > /proc/sysrq-trigger) 2>/dev/null || echo read-only']}
-YAML
+        box masked 'wc -c < /proc/keys; ls /sys/firmware | wc -l; (echo b > /proc/sysrq-trigger) 2>/dev/null || echo read-only'
     } >"$scratch/pods.yaml"
     row 'security contexts: users, groups, capabilities, sysctls'
     make_pods

@@ -117,3 +117,16 @@ network_state() {
         $tables 2>/dev/null | sed -e '/^#/d' -e 's/\[[0-9:]*\]//' -e "s/^/$tables /"
     done
 }
+
+# FILE: makes a certificate authority; its key is $scratch/ca.key.
+authority() {
+    authority=$1
+    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=test authority' -keyout "$scratch/ca.key" -out "$1" 2>/dev/null
+}
+# FILE NAMES: makes a certificate of the authority, FILE.pem, and its key, FILE.key.
+certify() {
+    openssl req -newkey rsa:2048 -nodes -subj /CN=test -keyout "$1.key" -out "$scratch/request.pem" 2>/dev/null
+    echo "subjectAltName=$2" >"$scratch/names"
+    openssl x509 -req -in "$scratch/request.pem" -CA "$authority" -CAkey "$scratch/ca.key" -CAcreateserial -days 2 \
+        -extfile "$scratch/names" -out "$1.pem" 2>/dev/null
+}

@@ -19,7 +19,7 @@ const CONSOLIDATION: Part = Part {
     name: "consolidation",
     place: "Fig. 3: application consolidation",
     about: "Four instances, unrestricted and on 2, 4, 8 and 14 CPUs. In place of a database instances work on memory of their \
-        own; scripts/scenarios in the source of dayfly does the same with PostgreSQL.",
+        own; scripts/bed scenarios in the source of dayfly does the same with PostgreSQL.",
     way: way(&["bench", "groups", "--use", "consolidation"], 2),
     lines: &[
         rate("unrestricted", &[], &[("use", "consolidation"), ("state", "unrestricted")]),
