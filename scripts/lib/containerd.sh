@@ -24,7 +24,8 @@ cover() {
     mount -t tmpfs -o "mode=${2:-755}" dayfly-test "$1" || exit 1
 }
 
-# FILE [CRI]: writes a configuration. With CRI, a file to append, the CRI plugins are enabled.
+# DIRECTORY [CRI]: writes the configuration of a containerd whose files are there. With CRI, a file to append, the CRI plugins
+# are enabled.
 containerd_config() {
     {
         if [ -n "${2:-}" ]; then
@@ -35,18 +36,18 @@ containerd_config() {
             off='"io.containerd.grpc.v1.cri", "io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime", '
         fi
         cat <<CONFIG
-root = "$scratch/root"
-state = "$scratch/state"
+root = "$1/root"
+state = "$1/state"
 disabled_plugins = [$off"io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs",
     "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.aufs",
     "io.containerd.nri.v1.nri"]
 [grpc]
-  address = "$scratch/containerd.sock"
+  address = "$1/containerd.sock"
 [ttrpc]
-  address = "$scratch/containerd.ttrpc.sock"
+  address = "$1/containerd.ttrpc.sock"
 CONFIG
         [ -z "${2:-}" ] || cat "$2"
-    } >"$1"
+    } >"$1/config.toml"
 }
 
 # A network namespace separates abstract sockets from others, and tells which processes are the bed's. A separate process
@@ -76,7 +77,7 @@ containerd_prepare() {
     chmod 711 "$scratch"
     cover /run/containerd 711
     [ $# = 0 ] || containerd_cri_config "$scratch/cri.toml" "$@"
-    containerd_config "$scratch/config.toml" ${1:+"$scratch/cri.toml"}
+    containerd_config "$scratch" ${1:+"$scratch/cri.toml"}
     hold_network
     program "$scratch/ctr" <<WRAPPER
 #!/bin/sh
