@@ -1,8 +1,33 @@
-# The tally of the scripts that check documentation: prints results as they come, and their sum at the end.
+# Shared by the scripts that check the documentation: its pages, and a tally, which prints results as they come, and their sum at
+# the end.
 #
 # DAYFLY_TALLY  file that gets one line `passed failed skipped`
 
 import os
+import re
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def pages():
+    docs = sorted(f"docs/{name}" for name in os.listdir(f"{TOP}/docs") if name.endswith(".md"))
+    return ["README.md", *docs]
+
+
+def read(page):
+    with open(f"{TOP}/{page}", encoding="utf-8") as file:
+        return file.read()
+
+
+def anchor(heading):
+    """The form of a heading in links."""
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def links(page):
+    """What a page links to in the repository: paths, with anchors."""
+    text = re.sub(r"^```.*?^```|^    [^\n]*$|`[^`\n]*`", "", read(page), flags=re.S | re.M)
+    return [target for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", text) if not re.match(r"[a-z]+:", target)]
 
 
 class Tally:
@@ -15,6 +40,13 @@ class Tally:
     def add(self, counts):
         """Counts of another tally."""
         self.passed, self.failed, self.skipped = (mine + other for mine, other in zip(self.counts(), counts))
+
+    def tells(self, name, failures):
+        """A test that has passed if there are no failures."""
+        if failures:
+            self.fails(name, lines=failures)
+        else:
+            self.passes(name)
 
     def passes(self, name, note=""):
         self.passed += 1
