@@ -87,6 +87,11 @@ ended() {
     expect "$1_ends" "$2" "$scratch/ended" "$1"
     [ "$failed" = "$before" ] || explain "$1"
 }
+# NAME WANTED POD: passes when the pod ends well, and has printed these words.
+prints() {
+    ended "$3" Succeeded
+    expect "$1" "$2" sh -c "echo \$('$k' logs '$3')"
+}
 explain() {
     "$k" get pod "$1" -o 'jsonpath={.status}' 2>&1 | head -c 1500 | sed 's/^/    /'
     echo
@@ -199,8 +204,7 @@ YAML
     } >"$scratch/pods.yaml"
     row 'runs to completion, log, exit code, termination message'
     make_pods
-    ended completes Succeeded
-    expect log hello "$k" logs completes
+    prints log hello completes
     expect termination_message bye "$get" pod/completes '{.status.containerStatuses[0].state.terminated.message}'
     ended fails Failed
     expect exit_code 7 "$get" pod/fails '{.status.containerStatuses[0].state.terminated.exitCode}'
@@ -327,12 +331,9 @@ YAML
     address=$("$get" pod/server '{.status.podIP}')
     box client "[wget, -qO-, 'http://$address/']" >"$scratch/pods.yaml"
     check make_client "$k" create -f "$scratch/pods.yaml"
-    ended client Succeeded
-    expect pod_to_pod web "$k" logs client
-    ended host-network Succeeded
-    expect host_network host "$k" logs host-network
-    ended names Succeeded
-    expect names 'named 1 1' sh -c "echo \$('$k' logs names)"
+    prints pod_to_pod web client
+    prints host_network host host-network
+    prints names 'named 1 1' names
     row 'PID namespaces of host and pod'
     ended host-pid Succeeded
     ready shared-pid

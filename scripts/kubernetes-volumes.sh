@@ -79,14 +79,12 @@ YAML
     mount -t tmpfs dayfly-test "$scratch/shared" && mount --make-shared "$scratch/shared" && mkdir "$scratch/shared/later"
     row 'volumes: configMap, secret, token, memory, downward API'
     make_pods
-    ended volumes Succeeded
-    expect volumes 'first second second value volumes token memory read-only' sh -c "echo \$('$k' logs volumes)"
+    prints volumes 'first second second value volumes token memory read-only' volumes
     row 'subPath and subPathExpr'
     ended sub-path Succeeded
     expect sub_paths 'deep deep a sub-path' sh -c "echo \$('$k' logs sub-path | head -4)"
     row 'recursive read-only'
-    ended read-only Succeeded
-    expect recursive_read_only 'plain below written' "$k" logs read-only
+    prints recursive_read_only 'plain below written' read-only
     row 'mount propagation from the host'
     ready propagation
     mount -t tmpfs dayfly-test "$scratch/shared/later" && touch "$scratch/shared/later/seen"
@@ -120,8 +118,7 @@ YAML
     expect root_writes_volumes '0 0' "$k" exec users -- sh -c 'touch /data/x && stat -c "%u %g" /data/x'
     expect reads_files_of_the_node users "$k" exec users -- cat /words/case
     expect has_no_right_on_the_host 'exit 1' "$k" exec users -- sh -c 'echo 1 > /proc/sys/kernel/panic || exit 1'
-    ended users-too Succeeded
-    expect another_user '1000 2000 1 65536' sh -c "echo \$('$k' logs users-too)"
+    prints another_user '1000 2000 1 65536' users-too
     remove_pods users users-too
 }
 
@@ -167,17 +164,12 @@ YAML
     } >"$scratch/pods.yaml"
     row 'security contexts: users, groups, capabilities, sysctls'
     make_pods
-    ended context Succeeded
-    expect context '1000 2000 3000 4000 3000 read-only 0000000000000000 0000000000000000 1 1 2000 3000' \
-        sh -c "echo \$('$k' logs context)"
-    ended capabilities Succeeded
-    expect capabilities 401 "$k" logs capabilities
+    prints context '1000 2000 3000 4000 3000 read-only 0000000000000000 0000000000000000 1 1 2000 3000' context
+    prints capabilities 401 capabilities
     becomes refuses_root CreateContainerConfigError "$get" pod/non-root '{.status.containerStatuses[0].state.waiting.reason}'
-    ended masked Succeeded
-    expect masked_paths '0 0 read-only' sh -c "echo \$('$k' logs masked)"
+    prints masked_paths '0 0 read-only' masked
     row 'privileged'
-    ended privileged Succeeded
-    expect privileged privileged "$k" logs privileged
+    prints privileged privileged privileged
     row 'seccomp RuntimeDefault'
     ended seccomp Succeeded
     expect filtered '2 refused' sh -c "echo \$('$k' logs seccomp -c main)"
