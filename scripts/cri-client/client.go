@@ -11,12 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	tasks "github.com/containerd/containerd/api/services/tasks/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/anypb"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -55,12 +52,9 @@ type client struct {
 	serial atomic.Int64
 }
 
-func dial(address string) *grpc.ClientConn {
-	return checked(grpc.NewClient("unix://"+address, grpc.WithTransportCredentials(insecure.NewCredentials())))
-}
-
 func connect(o options) *client {
-	return &client{options: o, RuntimeServiceClient: cri.NewRuntimeServiceClient(dial(o.address))}
+	connection := checked(grpc.NewClient("unix://"+o.address, grpc.WithTransportCredentials(insecure.NewCredentials())))
+	return &client{options: o, RuntimeServiceClient: cri.NewRuntimeServiceClient(connection)}
 }
 
 // Calls a method of the CRI, within the time limit of a call. The error names the method.
@@ -243,16 +237,4 @@ func pidIn(info map[string]string) int {
 		check(fmt.Errorf("no pid in %.200s", info["info"]))
 	}
 	return told.Pid
-}
-
-// Sets the memory limit of a running task, by containerd's own interface.
-func update(o options) {
-	ctx, cancel := context.WithTimeout(context.Background(), o.patience)
-	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, "containerd-namespace", o.namespace)
-	resources := checked(json.Marshal(map[string]any{"memory": map[string]any{"limit": o.memory}}))
-	checked(tasks.NewTasksClient(dial(o.address)).Update(ctx, &tasks.UpdateTaskRequest{
-		ContainerID: o.id,
-		Resources:   &anypb.Any{TypeUrl: "types.containerd.io/opencontainers/runtime-spec/1/LinuxResources", Value: resources},
-	}))
 }

@@ -1,11 +1,9 @@
-// A client of containerd's interfaces for tests and benchmarks: it does what a kubelet does with the CRI, and what ctr
-// has no command for.
+// A client of the CRI for tests and benchmarks: it does what a kubelet does.
 //
 //	cri-client walk    runs pods through their life; prints a line `test NAME ... ok` for each case
 //	cri-client serve   reads commands, one per line, and times them: for `dayfly bench shim`
 //	cri-client churn   creates and removes pods by the thousand
 //	cri-client mounts  runs pods in user namespaces, and counts the mounts that the host makes: for scripts/bed shim-mounts
-//	cri-client update  changes a running task's memory limit, by containerd's own interface
 package main
 
 import (
@@ -17,24 +15,21 @@ import (
 
 // The arguments that all commands have.
 type options struct {
-	address, namespace, handler, image, cgroup, directory, engine, restart, hooks, layered, monitor string
-	id                                                                                              string
-	memory                                                                                          int64
-	count, width, daemon, layers                                                                    int
-	one, cni                                                                                        bool
-	patience                                                                                        time.Duration
+	address, handler, image, cgroup, directory, engine, restart, hooks, layered, monitor string
+	count, width, daemon, layers                                                         int
+	one, cni                                                                             bool
+	patience                                                                             time.Duration
 }
 
 func main() {
-	commands := map[string]func(options){"walk": walk, "serve": serve, "churn": churn, "mounts": mounts, "update": update}
+	commands := map[string]func(options){"walk": walk, "serve": serve, "churn": churn, "mounts": mounts}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: cri-client walk|serve|churn|mounts|update [OPTION...]")
+		fmt.Fprintln(os.Stderr, "usage: cri-client walk|serve|churn|mounts [OPTION...]")
 		os.Exit(2)
 	}
 	var o options
 	flags := flag.NewFlagSet("cri-client "+os.Args[1], flag.ExitOnError)
 	flags.StringVar(&o.address, "address", "/run/containerd/containerd.sock", "the engine's `socket`")
-	flags.StringVar(&o.namespace, "namespace", "default", "of the task")
 	flags.StringVar(&o.handler, "handler", "", "the runtime's `name` in containerd's configuration")
 	flags.StringVar(&o.image, "image", "", "of containers")
 	flags.StringVar(&o.cgroup, "cgroup", "/dayfly-cri", "the pods' parent cgroup")
@@ -42,8 +37,6 @@ func main() {
 	flags.StringVar(&o.engine, "engine", "cri", "how names of tests begin")
 	flags.StringVar(&o.restart, "restart", "", "a `program` that kills the engine and starts it again")
 	flags.StringVar(&o.monitor, "monitor", shims, "what the pods' monitoring processes are: containerd-shim, conmon, or vm for CRI-O with a shim")
-	flags.StringVar(&o.id, "id", "", "of the task")
-	flags.Int64Var(&o.memory, "memory", 0, "limit in `bytes`")
 	flags.IntVar(&o.count, "count", 100, "pods")
 	flags.IntVar(&o.width, "width", 4, "pods at a time")
 	flags.IntVar(&o.daemon, "daemon", 0, "containerd's `process`, for mounts")
