@@ -71,3 +71,9 @@ impl From<report::Error> for Error {
         Self::Report(error)
     }
 }
+
+impl From<measure::chart::Error> for Error {
+    fn from(error: measure::chart::Error) -> Self {
+        Self::Unfit(error.to_string())
+    }
+}

@@ -152,9 +152,7 @@ pub(crate) fn tell(
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
     }
     if let Some(file) = forms.svg.as_deref().filter(|_| !nobody) {
-        let text =
-            chart::draw(&outcome.pictures).map_err(|error| Error::Unfit(error.to_string()))?;
-        fs::write(file, text).map_err(Error::at("write", file))?;
+        fs::write(file, chart::draw(&outcome.pictures)?).map_err(Error::at("write", file))?;
     }
     let text = if forms.json {
         results::json(record, failures, outcome.json)

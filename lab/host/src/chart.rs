@@ -1,7 +1,7 @@
 //! `dayfly host chart`: draws figures from CSV.
 
 use crate::options::{Chart as Options, ChartKind};
-use measure::chart::{self, Axis, Bars, Chart, Form, Series};
+use measure::chart::{self, Axis, Bars, Chart, Form, Picture, Series};
 use report::{Error, say};
 use std::io::Read;
 
@@ -29,21 +29,16 @@ pub fn command(options: &Options) -> Result<(), Error> {
         ChartKind::Lines => {
             let (x, series) = columns(&csv)?;
             let marks = options.marks.iter().map(|text| mark(text)).collect::<Result<_, _>>()?;
-            chart::svg(&[Chart {
-                title,
-                x: Axis::linear(x),
-                y: Axis::linear(y),
-                series,
-                marks,
-                form: Form::Curves,
-            }])
+            let (x, y) = (Axis::linear(x), Axis::linear(y));
+            Picture::Chart(Chart { title, x, y, series, marks, form: Form::Curves })
         }
         ChartKind::Bars => {
             let (labels, series) = groups(&csv)?;
-            Bars { title, y, labels, series, ..Bars::default() }.svg()
+            Picture::Bars(Bars { title, y, labels, series, ..Bars::default() })
         }
     };
-    say!("{}", picture.map_err(|error| Error::refused(error.to_string()))?);
+    let drawn = chart::draw(&[picture]);
+    say!("{}", drawn.map_err(|error| Error::refused(error.to_string()))?);
     Ok(())
 }
 

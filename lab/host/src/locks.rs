@@ -15,7 +15,7 @@ pub use advice::{Advice, ENOUGH, advise};
 pub use placement::{PLACEMENTS, Placement, placements};
 
 use crate::options::{Locks, Work};
-use measure::chart::{self, Axis, Chart, Form, Series};
+use measure::chart::{self, Axis, Chart, Form, Picture, Series};
 use measure::progress::Progress;
 use measure::statistics::median;
 use report::interrupt::{self, Second};
@@ -229,23 +229,25 @@ fn picture(curves: &[Curve]) -> Result<String, Error> {
                 points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
             })
             .collect();
-        (!series.is_empty()).then(|| Chart {
-            title: title.to_owned(),
-            x: Axis::logarithmic("threads"),
-            y: Axis::linear("µs a turn, median"),
-            series,
-            marks: Vec::new(),
-            form: Form::Curves,
+        (!series.is_empty()).then(|| {
+            Picture::Chart(Chart {
+                title: title.to_owned(),
+                x: Axis::logarithmic("threads"),
+                y: Axis::linear("µs a turn, median"),
+                series,
+                marks: Vec::new(),
+                form: Form::Curves,
+            })
         })
     };
-    let charts: Vec<Chart> = [
+    let charts: Vec<Picture> = [
         of_work("lock", "Time of a turn at one lock"),
         of_work("mounts", "Time of a mount and its unmount"),
     ]
     .into_iter()
     .flatten()
     .collect();
-    chart::svg(&charts).map_err(|error| Error::refused(error.to_string()))
+    chart::draw(&charts).map_err(|error| Error::refused(error.to_string()))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use legend::{Entry, Sign};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::Shift;
 use plotters::prelude::{
-    Cartesian2d, Circle, Color, DrawingArea, DrawingBackend, IntoDrawingArea, LineSeries,
+    Cartesian2d, Circle, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries,
     PathElement, RGBColor, SVGBackend, WHITE,
 };
 use ruler::Ruler;
@@ -143,61 +143,48 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Renders charts as one SVG picture, each below the previous one.
-///
-/// # Errors
-/// Errors of the drawing library.
-pub fn svg(charts: &[Chart]) -> Result<String, Error> {
-    below_each_other(charts, |chart, area| chart.draw(area))
+impl From<DrawingAreaErrorKind<std::io::Error>> for Error {
+    fn from(error: DrawingAreaErrorKind<std::io::Error>) -> Self {
+        Self(error.to_string())
+    }
 }
 
-/// Renders pictures of any kind as one SVG picture, each below the previous one.
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Context<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Ruler, Ruler>>;
+
+/// Renders pictures as one SVG picture, each below the previous one.
 ///
 /// # Errors
 /// Errors of the drawing library.
 pub fn draw(pictures: &[Picture]) -> Result<String, Error> {
-    below_each_other(pictures, |picture, area| match picture {
-        Picture::Chart(chart) => chart.draw(area),
-        Picture::Bars(bars) => bars.draw(area),
-        Picture::Flame(flame) => flame.draw(area),
-    })
-}
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-
-fn below_each_other<T>(
-    pictures: &[T],
-    draw: impl Fn(&T, &Area<'_>) -> Result<(), Error>,
-) -> Result<String, Error> {
+    let count = pictures.len().max(1);
     let mut text = String::new();
     {
-        let height = SIZE.1 * u32::try_from(pictures.len().max(1)).unwrap_or(1);
+        let height = SIZE.1 * u32::try_from(count).unwrap_or(1);
         let area = SVGBackend::with_string(&mut text, (SIZE.0, height)).into_drawing_area();
-        area.fill(&WHITE).map_err(failed)?;
-        for (picture, area) in pictures.iter().zip(area.split_evenly((pictures.len().max(1), 1))) {
-            draw(picture, &area)?;
+        area.fill(&WHITE)?;
+        for (picture, area) in pictures.iter().zip(area.split_evenly((count, 1))) {
+            match picture {
+                Picture::Chart(chart) => chart.draw(&area)?,
+                Picture::Bars(bars) => bars.draw(&area)?,
+                Picture::Flame(flame) => flame.draw(&area)?,
+            }
         }
-        area.present().map_err(failed)?;
+        area.present()?;
     }
     Ok(text)
 }
 
-fn failed(error: impl fmt::Display) -> Error {
-    Error(error.to_string())
-}
-
 impl Chart {
-    fn draw<D: DrawingBackend>(&self, area: &DrawingArea<D, Shift>) -> Result<(), Error> {
+    fn draw(&self, area: &Area<'_>) -> Result<(), Error> {
         let shown = |&(x, y): &(f64, f64)| self.x.scale.shows(x) && self.y.scale.shows(y);
-        let series: Vec<Series> = self
-            .series
-            .iter()
-            .map(|of| Series {
-                name: of.name.clone(),
-                points: of.points.iter().copied().filter(shown).collect(),
-            })
-            .collect();
-        let points = || series.iter().flat_map(|of| &of.points);
+        let series = self.series.iter().map(|of| {
+            let points: Vec<_> = of.points.iter().copied().filter(shown).collect();
+            (&of.name, points)
+        });
+        let series: Vec<_> =
+            series.filter(|(_, points)| !points.is_empty()).zip(colours()).collect();
+        let points = || series.iter().flat_map(|((_, points), _)| points);
         let (Some(x), Some(y)) = (
             Ruler::of(self.x.scale, points().map(|at| at.0)),
             Ruler::of(self.y.scale, points().map(|at| at.1)),
@@ -205,10 +192,9 @@ impl Chart {
             return Ok(());
         };
         let sign = if self.form == Form::Dots { Sign::Dot } else { Sign::Line };
-        let entries = series.iter().filter(|of| !of.points.is_empty());
-        let mut entries: Vec<Entry> = entries
-            .zip(COLOURS.iter().cycle().copied())
-            .map(|(of, colour)| Entry { name: &of.name, colour, sign })
+        let mut entries: Vec<Entry> = series
+            .iter()
+            .map(|((name, _), colour)| Entry { name, colour: *colour, sign })
             .collect();
         entries.extend(self.marks.iter().map(|(_, name)| Entry {
             name,
@@ -221,43 +207,35 @@ impl Chart {
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(76)
-            .build_cartesian_2d(x, y)
-            .map_err(failed)?;
+            .build_cartesian_2d(x, y)?;
         context
             .configure_mesh()
             .x_desc(&self.x.title)
             .y_desc(&self.y.title)
             .bold_line_style(LIGHT)
-            .draw()
-            .map_err(failed)?;
-        self.mark(&mut context)?;
-        let shown = series.iter().filter(|of| !of.points.is_empty());
-        for (of, colour) in shown.zip(COLOURS.iter().cycle().copied()) {
-            if self.form != Form::Dots {
-                let line = LineSeries::new(of.points.iter().copied(), colour.stroke_width(2));
-                context.draw_series(line).map_err(failed)?;
-            }
-            let is_dense = self.form == Form::Curves && of.points.len() > MOST_DOTS;
-            if self.form != Form::Outlines && !is_dense {
-                let dots = of.points.iter().map(|&at| Circle::new(at, 3, colour.filled()));
-                context.draw_series(dots).map_err(failed)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Draws a vertical line at each mark.
-    fn mark<D: DrawingBackend>(
-        &self,
-        context: &mut ChartContext<'_, D, Cartesian2d<Ruler, Ruler>>,
-    ) -> Result<(), Error> {
+            .draw()?;
         let Range { start, end } = context.y_range();
         for (at, _) in &self.marks {
             let line = PathElement::new([(*at, start), (*at, end)], MARK.stroke_width(2));
-            context.draw_series([line]).map_err(failed)?;
+            context.draw_series([line])?;
+        }
+        for ((_, points), colour) in series {
+            if self.form != Form::Dots {
+                context.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+            }
+            let is_dense = self.form == Form::Curves && points.len() > MOST_DOTS;
+            if self.form != Form::Outlines && !is_dense {
+                let dots = points.into_iter().map(|at| Circle::new(at, 3, colour.filled()));
+                context.draw_series(dots)?;
+            }
         }
         Ok(())
     }
+}
+
+/// Returns the colours of series, in their order.
+fn colours() -> impl Iterator<Item = RGBColor> {
+    COLOURS.iter().cycle().copied()
 }
 
 impl Scale {
@@ -276,66 +254,52 @@ mod tests {
         Chart { title, x, y, series, marks: Vec::new(), form: Form::Curves }
     }
 
+    /// Returns a chart over linear axes.
+    fn linear(points: &[(f64, f64)]) -> Chart {
+        chart(Axis::linear("s"), Axis::linear("ms"), points)
+    }
+
+    fn svg(chart: &Chart) -> String {
+        draw(&[Picture::Chart(chart.clone())]).expect("drawn")
+    }
+
+    fn dots(chart: &Chart) -> usize {
+        svg(chart).matches("<circle").count()
+    }
+
     #[test]
     fn every_pair_of_scales_can_be_drawn() {
         let points = [(1.0, 2.5), (10.0, 3.0), (500.0, 1800.0)];
         for x in [Axis::linear("layers"), Axis::logarithmic("layers")] {
             for y in [Axis::linear("ms"), Axis::logarithmic("ms")] {
-                let text = svg(&[chart(x.clone(), y, &points)]).expect("drawn");
-                assert_eq!(text.matches("<circle").count(), points.len());
+                let chart = chart(x.clone(), y, &points);
+                let text = svg(&chart);
+                assert_eq!(dots(&chart), points.len());
                 assert!(text.contains("fd &lt;mode&gt;") && text.contains("Layers &amp; mounts"));
             }
         }
     }
 
     #[test]
-    fn what_a_scale_has_no_place_for_is_left_out() {
+    fn what_has_no_place_is_left_out() {
         let points = [(0.0, 1.0), (1.0, f64::NAN), (2.0, 0.0), (3.0, 4.0)];
-        let text = svg(&[chart(Axis::logarithmic(""), Axis::logarithmic(""), &points)]);
-        assert_eq!(text.expect("drawn").matches("<circle").count(), 1);
-    }
-
-    #[test]
-    fn nothing_is_a_picture_too() {
-        let text = svg(&[chart(Axis::linear(""), Axis::linear(""), &[])]).expect("drawn");
+        assert_eq!(dots(&chart(Axis::logarithmic(""), Axis::logarithmic(""), &points)), 1);
+        let mut chart = linear(&[(0.0, 1.0)]);
+        chart.series.push(Series { name: "nobody".to_owned(), points: Vec::new() });
+        assert!(!svg(&chart).contains("nobody"));
+        let text = svg(&linear(&[]));
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
-        assert!(svg(&[]).is_ok());
+        assert!(draw(&[]).is_ok());
     }
 
     #[test]
     fn marks_have_their_words() {
-        let mut chart = chart(Axis::linear("s"), Axis::linear("tps"), &[(0.0, 1.0), (9.0, 2.0)]);
-        chart.marks.push((4.0, "swap".to_owned()));
-        assert!(svg(&[chart]).expect("drawn").contains("swap"));
+        let marks = vec![(4.0, "swap".to_owned())];
+        assert!(svg(&Chart { marks, ..linear(&[(0.0, 1.0), (9.0, 2.0)]) }).contains("swap"));
     }
 
     #[test]
-    fn bars_stand_in_groups() {
-        let bars = Bars {
-            title: "a <b>".to_owned(),
-            y: "tps".to_owned(),
-            labels: vec!["free".to_owned(), "held".to_owned()],
-            series: vec![
-                ("one".to_owned(), vec![Some(1.0), Some(3.0)]),
-                ("two".to_owned(), vec![None, Some(4.0)]),
-            ],
-            ..Bars::default()
-        };
-        let text = bars.svg().expect("drawn");
-        assert!(text.contains("free") && text.contains("held") && text.contains("a &lt;b&gt;"));
-        assert!(Bars::default().svg().is_ok());
-        // Each group is a stack, whose height is the sum of its bars.
-        let stacked = Bars { stacked: true, ..bars };
-        let both = draw(&[
-            Picture::Bars(stacked),
-            Picture::Chart(chart(Axis::linear("x"), Axis::linear("y"), &[(1.0, 2.0)])),
-        ]);
-        let text = both.expect("drawn");
-        assert!(text.contains("held") && text.contains("Layers &amp; mounts"));
-    }
-
-    #[test]
-    fn names_of_groups_stand_below_their_own_picture() {
+    fn pictures_stand_below_each_other() {
         let bars = |label: &str| {
             Picture::Bars(Bars {
                 labels: vec![label.to_owned()],
@@ -343,7 +307,8 @@ mod tests {
                 ..Bars::default()
             })
         };
-        let text = draw(&[bars("upper"), bars("lower")]).expect("drawn");
+        let text = draw(&[bars("upper"), bars("lower"), Picture::Chart(linear(&[(1.0, 2.0)]))]);
+        let text = text.expect("drawn");
         let y = |label: &str| -> u32 {
             let before = text.split(&format!("\n{label}\n")).next().expect("its element");
             let (_, y) = before.rsplit_once(" y=\"").expect("a place");
@@ -351,50 +316,29 @@ mod tests {
         };
         assert!(y("upper") < SIZE.1 && y("lower") < 2 * SIZE.1, "{} {}", y("upper"), y("lower"));
         assert_eq!(y("lower") - y("upper"), SIZE.1);
+        assert!(y("Layers &amp; mounts") > 2 * SIZE.1);
     }
 
     #[test]
-    fn dots_are_not_joined() {
-        let mut chart = chart(Axis::linear("s"), Axis::linear("ms"), &[(0.0, 1.0), (9.0, 2.0)]);
-        let lines = |chart: &Chart| {
-            let text = svg(std::slice::from_ref(chart)).expect("drawn");
-            text.matches("stroke=\"#0072B2\"").count()
-        };
-        let joined = lines(&chart);
-        chart.form = Form::Dots;
-        assert!(lines(&chart) < joined, "{joined}");
-    }
-
-    #[test]
-    fn curves_of_many_points_have_no_dots() {
+    fn forms_have_lines_or_dots() {
         let points: Vec<(f64, f64)> = (0..61).map(|at| (f64::from(at), 1.0)).collect();
-        let circles = |points: &[(f64, f64)]| {
-            let chart = chart(Axis::linear("s"), Axis::linear("ms"), points);
-            svg(&[chart]).expect("drawn").matches("<circle").count()
+        let of = |form, count: usize| {
+            let chart = Chart { form, ..linear(&points[..count]) };
+            (
+                dots(&chart),
+                svg(&chart).contains("<polyline fill=\"none\" opacity=\"1\" stroke=\"#0072B2\""),
+            )
         };
-        assert_eq!((circles(&points[..60]), circles(&points)), (60, 0));
-    }
-
-    #[test]
-    fn outlines_have_no_dots() {
-        let mut chart = chart(Axis::linear("ms"), Axis::linear("%"), &[(1.0, 0.0), (1.0, 9.0)]);
-        chart.form = Form::Outlines;
-        assert!(!svg(&[chart]).expect("drawn").contains("<circle"));
+        assert_eq!((of(Form::Curves, 60), of(Form::Curves, 61)), ((60, true), (0, true)));
+        // One of the dots is in the legend.
+        assert_eq!((of(Form::Dots, 61), of(Form::Outlines, 2)), ((62, false), (0, true)));
     }
 
     #[test]
     fn an_axis_of_zeros_has_readable_ticks() {
         let points = [(1.0, 0.0), (16.0, 0.0)];
-        let text = svg(&[chart(Axis::logarithmic("in flight"), Axis::linear("%"), &points)]);
-        let text = text.expect("drawn");
+        let text = svg(&chart(Axis::logarithmic("in flight"), Axis::linear("%"), &points));
         assert!(text.contains("\n0.2\n") && !text.contains("\n0.\n"), "{text}");
         assert!(text.contains("\n16\n"), "{text}");
-    }
-
-    #[test]
-    fn series_without_points_are_not_named() {
-        let mut chart = chart(Axis::linear("s"), Axis::linear("ms"), &[(0.0, 1.0)]);
-        chart.series.push(Series { name: "nobody".to_owned(), points: Vec::new() });
-        assert!(!svg(&[chart]).expect("drawn").contains("nobody"));
     }
 }

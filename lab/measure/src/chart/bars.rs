@@ -2,12 +2,10 @@
 
 use crate::chart::legend::{self, Entry, Sign, wrapped};
 use crate::chart::ruler::{Ruler, span, tick, whole_or_digits};
-use crate::chart::{COLOURS, Error, LIGHT, MARK, Scale, below_each_other, failed};
-use plotters::chart::{ChartBuilder, ChartContext};
-use plotters::coord::Shift;
+use crate::chart::{Area, Context, Error, LIGHT, MARK, Scale, colours};
+use plotters::chart::ChartBuilder;
 use plotters::prelude::{
-    Cartesian2d, Color, DrawingArea, DrawingBackend, EmptyElement, IntoFont, PathElement, RGBColor,
-    Rectangle, Text, TextStyle,
+    Color, EmptyElement, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
 };
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
@@ -44,8 +42,6 @@ pub struct Bars {
     pub stacked: bool,
 }
 
-type Context<'a, D> = ChartContext<'a, D, Cartesian2d<Ruler, Ruler>>;
-
 /// A bar: its edges, its values, and its colour.
 #[derive(Debug, Clone, Copy)]
 struct Bar {
@@ -60,14 +56,6 @@ struct Bar {
 }
 
 impl Bars {
-    /// Renders the chart as SVG.
-    ///
-    /// # Errors
-    /// Errors of the drawing library.
-    pub fn svg(&self) -> Result<String, Error> {
-        below_each_other(std::slice::from_ref(self), |bars, area| bars.draw(area))
-    }
-
     /// Returns the value of a series in a group.
     fn value(&self, series: usize, group: usize) -> Option<f64> {
         let (_, values) = self.series.get(series)?;
@@ -77,43 +65,41 @@ impl Bars {
     /// Returns the colours of the series.
     fn colours(&self) -> impl Iterator<Item = RGBColor> {
         let greys = GREYS.iter().cycle().take(self.others.min(self.series.len()));
-        greys.chain(COLOURS.iter().cycle()).copied()
+        greys.copied().chain(colours())
     }
 
     /// Lays out the bars. The bars of a group are stacked, or side by side in the middle of the
     /// group. There are no gaps for series that have no value in the group.
     fn layout(&self) -> Vec<Bar> {
-        let present = |group: usize| -> Vec<usize> {
-            (0..self.series.len()).filter(|of| self.value(*of, group).is_some()).collect()
+        let present = |group: usize| -> Vec<(usize, f64)> {
+            let series = 0..self.series.len();
+            series.filter_map(|of| Some((of, self.value(of, group)?))).collect()
         };
-        let groups: Vec<Vec<usize>> = (0..self.labels.len()).map(present).collect();
+        let groups: Vec<_> = (0..self.labels.len()).map(present).collect();
         let most = groups.iter().map(Vec::len).max().unwrap_or(0);
         let wide = 0.84 / if self.stacked { 1.0 } else { most.max(1) as f64 };
+        let gap = wide * 0.03;
         let colours: Vec<RGBColor> = self.colours().take(self.series.len()).collect();
         let mut bars = Vec::new();
-        for (group, present) in groups.iter().enumerate() {
+        for (group, present) in groups.into_iter().enumerate() {
             let count = if self.stacked { 1 } else { present.len() };
             let mut left = group as f64 + 0.5 - wide * count as f64 / 2.0;
             let mut floor = 0.0;
-            for (&series, &colour) in present.iter().filter_map(|of| Some((of, colours.get(*of)?)))
-            {
-                let value = self.value(series, group).unwrap_or(0.0);
-                let gap = wide * 0.03;
-                let interval = self.intervals.get(series).and_then(|of| *of.get(group)?);
-                let edges = (left + gap, left + wide - gap);
-                let values = (floor, floor + value);
-                let is_published = series < self.others;
-                bars.push(Bar { edges, values, interval, colour, is_published });
+            for (series, value) in present {
+                bars.push(Bar {
+                    edges: (left + gap, left + wide - gap),
+                    values: (floor, floor + value),
+                    interval: self.intervals.get(series).and_then(|of| *of.get(group)?),
+                    colour: colours[series],
+                    is_published: series < self.others,
+                });
                 if self.stacked { floor += value } else { left += wide }
             }
         }
         bars
     }
 
-    pub(crate) fn draw<D: DrawingBackend>(
-        &self,
-        area: &DrawingArea<D, Shift>,
-    ) -> Result<(), Error> {
+    pub(crate) fn draw(&self, area: &Area<'_>) -> Result<(), Error> {
         let groups = self.labels.len().max(1) as f64;
         let entries: Vec<Entry> = self
             .series
@@ -132,32 +118,25 @@ impl Bars {
             .build_cartesian_2d(
                 Ruler::new(Scale::Linear, 0.0..groups),
                 Ruler::new(Scale::Linear, range(&bars)),
-            )
-            .map_err(failed)?;
+            )?;
         chart
             .configure_mesh()
             .disable_x_mesh()
             .x_labels(0)
             .y_desc(&self.y)
             .bold_line_style(LIGHT)
-            .draw()
-            .map_err(failed)?;
+            .draw()?;
         let group = f64::from(chart.plotting_area().dim_in_pixel().0) / groups;
         self.draw_bars(&mut chart, &bars, group)?;
         // Without negative bars, this line is the axis.
         let zero = PathElement::new([(0.0, 0.0), (groups, 0.0)], MARK.stroke_width(1));
-        chart.draw_series([zero]).map_err(failed)?;
+        chart.draw_series([zero])?;
         self.name_groups(&area, &chart, group)
     }
 
     /// Draws the bars, their intervals, and their values as text. The last argument is the width of
     /// a group in pixels.
-    fn draw_bars<D: DrawingBackend>(
-        &self,
-        chart: &mut Context<'_, D>,
-        bars: &[Bar],
-        group: f64,
-    ) -> Result<(), Error> {
+    fn draw_bars(&self, chart: &mut Context<'_>, bars: &[Bar], group: f64) -> Result<(), Error> {
         let fits = |bar: &Bar| {
             let wide = (bar.edges.1 - bar.edges.0) * group;
             bar.text().chars().count() as f64 * LABEL.1 <= wide + 4.0
@@ -167,14 +146,14 @@ impl Bars {
             let (left, right) = bar.edges;
             let corners = [(left, bar.values.0), (right, bar.values.1)];
             let filled = Rectangle::new(corners, bar.colour.filled());
-            chart.draw_series([filled]).map_err(failed)?;
+            chart.draw_series([filled])?;
             let middle = f64::midpoint(left, right);
             if let Some([low, high]) = bar.interval {
                 let end = (right - left) / 6.0;
                 let across = |at: f64| vec![(middle - end, at), (middle + end, at)];
                 let lines = [vec![(middle, low), (middle, high)], across(low), across(high)];
                 let lines = lines.map(|line| PathElement::new(line, ENDS.stroke_width(1)));
-                chart.draw_series(lines).map_err(failed)?;
+                chart.draw_series(lines)?;
             }
             if self.stacked {
                 continue;
@@ -189,18 +168,13 @@ impl Bars {
             };
             let away = if value < 0.0 { 3 } else { -3 };
             let figure = EmptyElement::at((middle, at)) + Text::new(bar.text(), (0, away), style);
-            chart.draw_series([figure]).map_err(failed)?;
+            chart.draw_series([figure])?;
         }
         Ok(())
     }
 
     /// Writes the names of groups below the chart.
-    fn name_groups<D: DrawingBackend>(
-        &self,
-        area: &DrawingArea<D, Shift>,
-        chart: &Context<'_, D>,
-        group: f64,
-    ) -> Result<(), Error> {
+    fn name_groups(&self, area: &Area<'_>, chart: &Context<'_>, group: f64) -> Result<(), Error> {
         // The coordinates of Plotters are absolute, but drawing on a sub-area is relative to the corner of the
         // sub-area.
         let (left, top) = area.get_base_pixel();
@@ -215,7 +189,7 @@ impl Bars {
             let mut y = bottom - top;
             for line in wrapped(label, letters(group, size)) {
                 y += 8;
-                area.draw(&Text::new(line, (x, y), centred(VPos::Top, size))).map_err(failed)?;
+                area.draw(&Text::new(line, (x, y), centred(VPos::Top, size)))?;
                 y += 6;
             }
         }
@@ -252,7 +226,7 @@ fn range(bars: &[Bar]) -> Range<f64> {
 }
 
 /// Returns the horizontal position, in pixels, of `place` on the axis of groups.
-fn left_of<D: DrawingBackend>(chart: &Context<'_, D>, place: f64) -> i32 {
+fn left_of(chart: &Context<'_>, place: f64) -> i32 {
     chart.plotting_area().map_coordinate(&(place, 0.0)).0
 }
 
@@ -275,6 +249,11 @@ fn upright(is_below: bool) -> TextStyle<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::{COLOURS, Picture};
+
+    fn svg(bars: &Bars) -> String {
+        crate::chart::draw(&[Picture::Bars(bars.clone())]).expect("drawn")
+    }
 
     fn bars(values: &[&[Option<f64>]]) -> Bars {
         let name = |at: usize| format!("series {at}");
@@ -300,7 +279,7 @@ mod tests {
         let of = bars(&[&[Some(12.0), Some(-95.6)]]);
         let range = range(&of.layout());
         assert!(range.start < -95.6 && range.end > 12.0, "{range:?}");
-        assert!(of.svg().expect("drawn").contains("-95.6"));
+        assert!(svg(&of).contains("-95.6"));
     }
 
     #[test]
@@ -313,13 +292,13 @@ mod tests {
 
     #[test]
     fn groups_have_names_instead_of_ticks() {
-        let text = bars(&[&[Some(1000.0), Some(2000.0)]]).svg().expect("drawn");
+        let text = svg(&bars(&[&[Some(1000.0), Some(2000.0)]]));
         assert!(!text.contains("\n0.5\n") && !text.contains("\n1.5\n"), "{text}");
     }
 
     #[test]
     fn figures_are_as_exact_as_in_a_table() {
-        let text = bars(&[&[Some(1.047), Some(0.014_701)]]).svg().expect("drawn");
+        let text = svg(&bars(&[&[Some(1.047), Some(0.014_701)]]));
         assert!(text.contains("\n1.05\n") && text.contains("\n0.0147\n"), "{text}");
     }
 
@@ -328,7 +307,7 @@ mod tests {
         let few = bars(&[&[Some(1.25), Some(2.5)]]);
         let many: Vec<&[Option<f64>]> = vec![&[Some(10.25), Some(20.5)]; 20];
         let rotated = |bars: &Bars| {
-            let text = bars.svg().expect("drawn");
+            let text = svg(bars);
             text.matches("rotate(270").count()
         };
         assert_eq!(rotated(&bars(&many)) - rotated(&few), 40);
@@ -345,7 +324,7 @@ mod tests {
     #[test]
     fn intervals_are_within_the_picture() {
         let mut of = bars(&[&[Some(1.0), Some(2.0)]]);
-        let lines = |of: &Bars| of.svg().expect("drawn").matches("stroke=\"#282828\"").count();
+        let lines = |of: &Bars| svg(of).matches("stroke=\"#282828\"").count();
         assert_eq!(lines(&of), 0);
         of.intervals = vec![vec![Some([0.5, 5.0])]];
         assert!(range(&of.layout()).end > 5.0);

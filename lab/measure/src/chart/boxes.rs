@@ -1,10 +1,9 @@
 //! A picture of nested boxes, with a matrix of numbers below them.
 
-use crate::chart::{COLOURS, Error, LIGHT, failed};
-use plotters::coord::Shift;
+use crate::chart::{Area, COLOURS, Error, LIGHT};
 use plotters::prelude::{
-    BLACK, Color, DrawingArea, DrawingBackend, IntoDrawingArea, IntoFont, RGBColor, Rectangle,
-    SVGBackend, Text, TextStyle, WHITE,
+    BLACK, Color, IntoDrawingArea, IntoFont, RGBColor, Rectangle, SVGBackend, Text, TextStyle,
+    WHITE,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -81,8 +80,6 @@ struct Place {
     height: i32,
 }
 
-type Area<D> = DrawingArea<D, Shift>;
-
 impl Boxes {
     /// Renders the picture as SVG.
     ///
@@ -112,7 +109,7 @@ impl Boxes {
         {
             let size = (width.unsigned_abs(), height.unsigned_abs());
             let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-            area.fill(&WHITE).map_err(failed)?;
+            area.fill(&WHITE)?;
             write(&area, &self.title, (width / 2, LINE), 18, HPos::Center)?;
             for (outer, place) in places {
                 outer.draw(&area, place)?;
@@ -121,12 +118,12 @@ impl Boxes {
             if let Some(of) = &self.matrix {
                 of.draw(&area, (GAP, matrix))?;
             }
-            area.present().map_err(failed)?;
+            area.present()?;
         }
         Ok(text)
     }
 
-    fn legend<D: DrawingBackend>(&self, area: &Area<D>, y: i32) -> Result<(), Error> {
+    fn legend(&self, area: &Area<'_>, y: i32) -> Result<(), Error> {
         let cells = || {
             let trays = self.boxes.iter().flat_map(|outer| &outer.trays);
             trays.flat_map(|tray| &tray.groups).flatten()
@@ -137,8 +134,8 @@ impl Boxes {
                 continue;
             }
             let place = Place { x, y, width: CELL.0 / 2, height: CELL.1 / 2 };
-            area.draw(&place.filled(&colour(kind))).map_err(failed)?;
-            area.draw(&place.framed()).map_err(failed)?;
+            area.draw(&place.filled(&colour(kind)))?;
+            area.draw(&place.framed())?;
             write(area, name, (x + CELL.0 / 2 + 6, y + CELL.1 / 4), 12, HPos::Left)?;
             x += CELL.0 + GAP + letters(name);
         }
@@ -169,9 +166,9 @@ impl Outer {
         self.flow(width).1
     }
 
-    fn draw<D: DrawingBackend>(&self, area: &Area<D>, place: Place) -> Result<(), Error> {
-        area.draw(&place.filled(&LIGHT.mix(0.4))).map_err(failed)?;
-        area.draw(&place.framed()).map_err(failed)?;
+    fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
+        area.draw(&place.filled(&LIGHT.mix(0.4)))?;
+        area.draw(&place.framed())?;
         let line = place.y + GAP + 4;
         write(area, &self.title, (place.x + GAP, line), 15, HPos::Left)?;
         write(area, &self.note, (place.x + place.width - GAP, line), 12, HPos::Right)?;
@@ -220,13 +217,13 @@ impl Tray {
         })
     }
 
-    fn draw<D: DrawingBackend>(&self, area: &Area<D>, place: Place) -> Result<(), Error> {
-        area.draw(&place.filled(&WHITE)).map_err(failed)?;
-        area.draw(&place.framed()).map_err(failed)?;
+    fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
+        area.draw(&place.filled(&WHITE))?;
+        area.draw(&place.framed())?;
         write(area, &self.title, (place.x + GAP, place.y + GAP + 1), 12, HPos::Left)?;
         for (cell, place) in self.cells(place) {
-            area.draw(&place.filled(&colour(cell.kind))).map_err(failed)?;
-            area.draw(&place.framed()).map_err(failed)?;
+            area.draw(&place.filled(&colour(cell.kind)))?;
+            area.draw(&place.framed())?;
             write(area, &cell.text, place.middle(), 12, HPos::Center)?;
         }
         Ok(())
@@ -234,7 +231,7 @@ impl Tray {
 }
 
 impl Matrix {
-    fn draw<D: DrawingBackend>(&self, area: &Area<D>, (x, y): (i32, i32)) -> Result<(), Error> {
+    fn draw(&self, area: &Area<'_>, (x, y): (i32, i32)) -> Result<(), Error> {
         write(area, &self.title, (x, y + GAP), 15, HPos::Left)?;
         let (width, height) = (CELL.0 + 12, CELL.1);
         let place = |row: usize, column: usize| Place {
@@ -251,8 +248,8 @@ impl Matrix {
             for (column, number) in numbers.iter().enumerate() {
                 let place = place(row + 1, column + 1);
                 let of = if row == column { colour(0) } else { WHITE.mix(1.0) };
-                area.draw(&place.filled(&of)).map_err(failed)?;
-                area.draw(&place.framed()).map_err(failed)?;
+                area.draw(&place.filled(&of))?;
+                area.draw(&place.framed())?;
                 write(area, number, place.middle(), 12, HPos::Center)?;
             }
         }
@@ -279,8 +276,8 @@ impl Place {
     }
 }
 
-fn write<D: DrawingBackend>(
-    area: &Area<D>,
+fn write(
+    area: &Area<'_>,
     text: &str,
     at: (i32, i32),
     size: u32,
@@ -288,7 +285,7 @@ fn write<D: DrawingBackend>(
 ) -> Result<(), Error> {
     let style = TextStyle::from(("sans-serif", size).into_font());
     let style = style.pos(Pos::new(across, VPos::Center)).color(&BLACK);
-    area.draw(&Text::new(text.to_owned(), at, style)).map_err(failed)
+    Ok(area.draw(&Text::new(text.to_owned(), at, style))?)
 }
 
 /// Returns the colour of a kind of cell. The colour is light enough that text on it is readable.

@@ -2,11 +2,8 @@
 //! callees.
 
 use crate::chart::legend::{self, Entry, Sign};
-use crate::chart::{COLOURS, Error, failed};
-use plotters::coord::Shift;
-use plotters::prelude::{
-    Color, DrawingArea, DrawingBackend, IntoFont, RGBColor, Rectangle, Text, TextStyle, WHITE,
-};
+use crate::chart::{Area, COLOURS, Error, colours};
+use plotters::prelude::{Color, IntoFont, RGBColor, Rectangle, Text, TextStyle, WHITE};
 use std::collections::BTreeMap;
 
 /// The maximum height of a function, in pixels.
@@ -58,24 +55,20 @@ impl Node {
 }
 
 impl Flame {
-    pub(crate) fn draw<D: DrawingBackend>(
-        &self,
-        area: &DrawingArea<D, Shift>,
-    ) -> Result<(), Error> {
+    pub(crate) fn draw(&self, area: &Area<'_>) -> Result<(), Error> {
         let root = Node::of(&self.stacks);
         if root.samples == 0 {
             return Ok(());
         }
-        let colours = COLOURS.iter().cycle().copied();
         let entries: Vec<Entry<'_>> = self
             .classes
             .iter()
-            .zip(colours)
+            .zip(colours())
             .map(|((name, _), colour)| Entry { name, colour, sign: Sign::Box })
             .collect();
         let area = legend::beside(area, &entries)?;
         let title = TextStyle::from(("sans-serif", 20).into_font());
-        let area = area.titled(&self.title, title).map_err(failed)?.margin(0, 8, 12, 12);
+        let area = area.titled(&self.title, title)?.margin(0, 8, 12, 12);
         let (width, height) = area.dim_in_pixel();
         let row = (height / root.depth().max(1)).clamp(1, ROW);
         let place =
@@ -84,9 +77,9 @@ impl Flame {
     }
 
     /// Draws the callees of a function, side by side above it.
-    fn draw_calls<D: DrawingBackend>(
+    fn draw_calls(
         &self,
-        area: &DrawingArea<D, Shift>,
+        area: &Area<'_>,
         node: &Node,
         mut place: Place,
         class: Option<usize>,
@@ -126,20 +119,14 @@ struct Place {
 }
 
 impl Place {
-    fn draw<D: DrawingBackend>(
-        self,
-        area: &DrawingArea<D, Shift>,
-        name: &str,
-        width: f64,
-        colour: RGBColor,
-    ) -> Result<(), Error> {
+    fn draw(self, area: &Area<'_>, name: &str, width: f64, colour: RGBColor) -> Result<(), Error> {
         let pixel = |value: f64| value.round() as i32;
         let (left, right) = (pixel(self.left), pixel(self.left + width));
         let (top, bottom) = ((self.bottom - self.row).cast_signed(), self.bottom.cast_signed());
         // If the box is wide enough, leave a gap on each side.
         let gap = i32::from(right - left > 2);
         let corners = [(left, top + 1), ((right - gap).max(left), bottom)];
-        area.draw(&Rectangle::new(corners, colour.mix(0.75).filled())).map_err(failed)?;
+        area.draw(&Rectangle::new(corners, colour.mix(0.75).filled()))?;
         let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
         if letters >= 4 && self.row >= 8 {
             let short: String = match name.chars().count() {
@@ -148,7 +135,7 @@ impl Place {
             };
             let style = TextStyle::from(("sans-serif", (self.row - 3).min(11)).into_font());
             let style = if is_dark(colour) { style.color(&WHITE) } else { style };
-            area.draw(&Text::new(short, (left + 2, top + 2), style)).map_err(failed)?;
+            area.draw(&Text::new(short, (left + 2, top + 2), style))?;
         }
         Ok(())
     }

@@ -1,10 +1,8 @@
 //! The legend, which is drawn to the right of the picture.
 
-use crate::chart::{Error, failed};
-use plotters::coord::Shift;
+use crate::chart::{Area, Error};
 use plotters::prelude::{
-    Circle, Color, DrawingArea, DrawingBackend, IntoFont, PathElement, RGBColor, Rectangle, Text,
-    TextStyle,
+    Circle, Color, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -31,10 +29,7 @@ pub(crate) enum Sign {
 }
 
 /// Draws the legend at the right edge of the area; returns the remaining area.
-pub(crate) fn beside<D: DrawingBackend>(
-    area: &DrawingArea<D, Shift>,
-    entries: &[Entry],
-) -> Result<DrawingArea<D, Shift>, Error> {
+pub(crate) fn beside<'a>(area: &Area<'a>, entries: &[Entry]) -> Result<Area<'a>, Error> {
     let lines = entries.iter().flat_map(|entry| wrapped(entry.name, LETTERS));
     let Some(longest) = lines.map(|line| line.chars().count()).max() else {
         return Ok(area.clone());
@@ -55,10 +50,9 @@ pub(crate) fn beside<D: DrawingBackend>(
             Sign::Upright => {
                 legend.draw(&PathElement::new([(10, y - 6), (10, y + 6)], colour.stroke_width(2)))
             }
-        }
-        .map_err(failed)?;
+        }?;
         for line in wrapped(entry.name, LETTERS) {
-            legend.draw(&Text::new(line, (24, y), style.clone())).map_err(failed)?;
+            legend.draw(&Text::new(line, (24, y), style.clone()))?;
             y += LINE;
         }
     }
