@@ -1,10 +1,11 @@
 //! Figures with names and units, of several entrants: tables, CSV, pictures.
 
-use super::{bars, judged};
+use super::{bars, distinct, grouped, judged, verdict_table};
 use measure::bootstrap::{self, Estimate, Pairing};
 use measure::chart::Picture;
 use measure::statistics::Summary;
 use report::Table;
+use report::count::counted;
 use report::csv::quoted;
 use serde::Serialize;
 use std::fmt::Write;
@@ -36,48 +37,35 @@ pub(crate) fn gather<'a>(
     entrants: impl Iterator<Item = &'a str>,
     goes: Vec<Vec<Sample>>,
 ) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = Vec::new();
-    let mut names: Vec<String> = Vec::new();
-    for (entrant, goes) in entrants.zip(goes) {
-        for (name, unit, value) in goes.into_iter().flatten() {
-            if !names.contains(&name) {
-                names.push(name.clone());
-            }
-            let known = figures.iter_mut().find(|of| of.name == name && of.entrant == entrant);
-            match known {
-                Some(of) => of.samples.push(value),
-                None => figures.push(Figure {
-                    name,
-                    unit,
-                    entrant: entrant.to_owned(),
-                    summary: None,
-                    median: None,
-                    ratio: None,
-                    samples: vec![value],
-                }),
-            }
-        }
+    let samples = entrants.zip(goes).flat_map(|(entrant, goes)| {
+        let samples = goes.into_iter().flatten();
+        samples.map(move |(name, unit, value)| ((name, unit), (entrant, value)))
+    });
+    let mut figures = Vec::new();
+    for ((name, unit), samples) in grouped(samples) {
+        figures.extend(grouped(samples).into_iter().map(|(entrant, samples)| Figure {
+            name: name.clone(),
+            unit,
+            entrant: entrant.to_owned(),
+            summary: Summary::of(&samples),
+            median: bootstrap::middle(&samples),
+            ratio: None,
+            samples,
+        }));
     }
-    // A stable sort keeps the entrants' order.
-    figures.sort_by_key(|of| names.iter().position(|name| *name == of.name));
     figures
 }
 
-/// Computes the summaries, and compares the figures with those of `first`.
+/// Compares the figures with those of `first`.
 pub(crate) fn compare(figures: &mut [Figure], first: &str) {
-    let base = |figures: &[Figure], of: &Figure| -> Option<Estimate> {
-        let base = figures.iter().find(|it| it.name == of.name && it.entrant == first)?;
-        let even = base.samples.len() == of.samples.len();
+    let is_base = |of: &&Figure| of.entrant == first;
+    let bases: Vec<_> =
+        figures.iter().filter(is_base).map(|of| (of.name.clone(), of.samples.clone())).collect();
+    for of in figures.iter_mut().filter(|of| of.entrant != first) {
+        let Some((_, base)) = bases.iter().find(|(name, _)| *name == of.name) else { continue };
+        let even = base.len() == of.samples.len();
         let pairing = if even { Pairing::Paired } else { Pairing::Independent };
-        bootstrap::ratio(&base.samples, &of.samples, pairing)
-    };
-    let ratios: Vec<_> = figures
-        .iter()
-        .map(|of| if of.entrant == first { None } else { base(figures, of) })
-        .collect();
-    for (of, ratio) in figures.iter_mut().zip(ratios) {
-        of.summary = Summary::of(&of.samples);
-        of.median = bootstrap::middle(&of.samples);
+        let ratio = bootstrap::ratio(base, &of.samples, pairing);
         of.ratio = ratio.filter(|ratio| ratio.value.is_finite());
     }
 }
@@ -110,8 +98,7 @@ pub(crate) fn text(figures: &[Figure], first: &str) -> String {
             table.row(cells);
         }
         let count = group.iter().map(|of| of.samples.len()).max().unwrap_or(0);
-        let _ =
-            writeln!(text, "{name}, {count} sample{}\n{table}", if count == 1 { "" } else { "s" });
+        let _ = writeln!(text, "{name}, {}\n{table}", counted(count, "sample"));
     }
     text + &verdicts(figures, first)
 }
@@ -128,34 +115,14 @@ fn plain(group: &[Figure], of: &Figure, first: &str) -> String {
 /// Formats ratios with a row for each figure and a column for each entrant: the first entrant's figure ÷ that
 /// entrant's.
 fn verdicts(figures: &[Figure], first: &str) -> String {
-    let mut peers: Vec<&str> = Vec::new();
-    for of in figures.iter().filter(|of| of.entrant != first) {
-        if !peers.contains(&of.entrant.as_str()) {
-            peers.push(&of.entrant);
-        }
-    }
-    if peers.is_empty() {
-        return String::new();
-    }
-    let corner = format!("{first}'s ÷ that of");
-    let headings: Vec<&str> =
-        std::iter::once(corner.as_str()).chain(peers.iter().copied()).collect();
-    let mut table = Table::new(&headings);
-    for group in groups(figures).filter(|group| group.iter().any(|of| of.entrant == first)) {
-        let mut cells = vec![group.first().map_or_else(String::new, |of| of.name.clone())];
-        cells.extend(peers.iter().map(|peer| {
-            let of = group.iter().find(|of| of.entrant == *peer);
-            of.map_or_else(
-                || "-".to_owned(),
-                |of| match of.ratio {
-                    Some(ratio) => judged(ratio).join(" "),
-                    None => plain(group, of, first),
-                },
-            )
-        }));
-        table.row(cells);
-    }
-    table.to_string()
+    let peers = distinct(figures.iter().map(|of| of.entrant.as_str()).filter(|of| *of != first));
+    let is_of_first = |group: &&[Figure]| group.iter().any(|of| of.entrant == first);
+    let groups: Vec<_> = groups(figures).filter(is_of_first).collect();
+    let names = groups.iter().map(|group| group[0].name.clone());
+    verdict_table(&format!("{first}'s ÷ that of"), &peers, names, |at, peer| {
+        let of = groups[at].iter().find(|of| of.entrant == peer)?;
+        Some(of.ratio.map_or_else(|| plain(groups[at], of, first), |ratio| judged(ratio).join(" ")))
+    })
 }
 
 /// Formats a number with four significant digits, but at most three decimal places; from 1000 on, as a whole number.
@@ -183,17 +150,11 @@ pub(crate) fn csv(figures: &[Figure]) -> String {
 
 /// Draws bars of the medians, one picture per unit.
 pub(crate) fn pictures(figures: &[Figure]) -> Vec<Picture> {
-    let mut units: Vec<&str> = Vec::new();
-    for of in figures {
-        if !units.contains(&of.unit) {
-            units.push(of.unit);
-        }
-    }
-    let picture = |unit: &&str| {
-        let of_unit = figures.iter().filter(|of| of.unit == *unit);
+    let picture = |unit| {
+        let of_unit = figures.iter().filter(|of| of.unit == unit);
         let medians = of_unit
             .filter_map(|of| Some((of.name.clone(), of.entrant.clone(), of.summary?.median)));
-        let title = match *unit {
+        let title = match unit {
             "ms" => "Median times".to_owned(),
             "ms CPU" => "Median CPU times".to_owned(),
             "KiB" => "Median memory".to_owned(),
@@ -201,7 +162,7 @@ pub(crate) fn pictures(figures: &[Figure]) -> Vec<Picture> {
         };
         bars(&title, unit, medians)
     };
-    units.iter().map(picture).collect()
+    distinct(figures.iter().map(|of| of.unit)).into_iter().map(picture).collect()
 }
 
 #[cfg(test)]

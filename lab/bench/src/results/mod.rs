@@ -18,6 +18,7 @@ pub use table::{resources, times, verdicts, weights};
 use crate::Error;
 use crate::circumstances::Circumstances;
 use crate::stand::Entrant;
+use report::Table;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -68,4 +69,43 @@ pub fn json(
 /// A value that JSON can't represent.
 pub fn value(result: &impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(result).map_err(|error| Error::Unfit(format!("JSON: {error}")))
+}
+
+/// Groups items by key. Keys and items remain in order of appearance.
+pub(crate) fn grouped<K: PartialEq, T>(
+    items: impl IntoIterator<Item = (K, T)>,
+) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for (key, item) in items {
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
+        }
+    }
+    groups
+}
+
+/// Returns each value once, in order of appearance.
+pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let groups = grouped(values.into_iter().map(|value| (value, ())));
+    groups.into_iter().map(|(value, _)| value).collect()
+}
+
+/// Formats a table of what the first entrant is compared with each of `peers`: a row for each quantity, a column for
+/// each peer. Returns an empty text if there are no peers.
+fn verdict_table<'a>(
+    corner: &str,
+    peers: &[&'a str],
+    quantities: impl Iterator<Item = String>,
+    verdict: impl Fn(usize, &'a str) -> Option<String>,
+) -> String {
+    if peers.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[&[corner], peers].concat());
+    for (at, quantity) in quantities.enumerate() {
+        let cells = peers.iter().map(|peer| verdict(at, peer).unwrap_or_else(|| "-".to_owned()));
+        table.row(std::iter::once(quantity).chain(cells).collect());
+    }
+    table.to_string()
 }

@@ -1,6 +1,6 @@
 //! Pictures of results.
 
-use super::{Row, title};
+use super::{Row, distinct, grouped, title};
 use measure::chart::{Axis, Bars, Chart, Form, Picture, Series};
 
 /// The number of classes of a distribution per decade.
@@ -28,22 +28,15 @@ pub(crate) fn bars(
     unit: &str,
     figures: impl Iterator<Item = (String, String, f64)>,
 ) -> Picture {
-    let mut bars = Bars { title: title.to_owned(), y: unit.to_owned(), ..Bars::default() };
-    for (label, name, value) in figures {
-        let group = bars.labels.iter().position(|other| *other == label).unwrap_or_else(|| {
-            bars.labels.push(label);
-            bars.labels.len() - 1
-        });
-        let series = bars.series.iter().position(|(other, _)| *other == name);
-        let series = series.unwrap_or_else(|| {
-            bars.series.push((name, Vec::new()));
-            bars.series.len() - 1
-        });
-        let values = &mut bars.series[series].1;
-        values.resize(values.len().max(group + 1), None);
-        values[group] = Some(value);
-    }
-    Picture::Bars(bars)
+    let figures: Vec<_> = figures.collect();
+    let labels = distinct(figures.iter().map(|(label, ..)| label.clone()));
+    let series = grouped(figures.into_iter().map(|(label, name, value)| (name, (label, value))));
+    let series = series.into_iter().map(|(name, values)| {
+        let value = |label| values.iter().rfind(|(of, _)| of == label).map(|(_, value)| *value);
+        (name, labels.iter().map(value).collect())
+    });
+    let (title, y, series) = (title.to_owned(), unit.to_owned(), series.collect());
+    Picture::Bars(Bars { title, y, series, labels, ..Bars::default() })
 }
 
 /// Draws the distribution of times, which are in microseconds: the percentage of each class, over milliseconds.
@@ -119,19 +112,17 @@ pub(crate) fn over_width(
         });
         return bars(title, &unit.title, figures);
     }
-    let mut series: Vec<Series> = Vec::new();
-    for (name, width, value) in rows {
-        let point = value.map(|value| (width as f64, value));
-        match series.iter_mut().find(|of| of.name == name) {
-            Some(of) => of.points.extend(point),
-            None => series.push(Series { name, points: point.into_iter().collect() }),
-        }
-    }
+    let points = rows
+        .into_iter()
+        .map(|(name, width, value)| (name, value.map(|value| (width as f64, value))));
+    let series = grouped(points).into_iter();
+    let series =
+        series.map(|(name, of)| Series { name, points: of.into_iter().flatten().collect() });
     Picture::Chart(Chart {
         title: title.to_owned(),
         x: Axis::logarithmic("in flight"),
         y: unit,
-        series,
+        series: series.collect(),
         marks: Vec::new(),
         form: Form::Curves,
     })
@@ -172,7 +163,7 @@ mod tests {
             figures.map(|(label, name, value)| (label.to_owned(), name.to_owned(), value));
         let Picture::Bars(bars) = bars("t", "ms", figures.into_iter()) else { panic!("no bars") };
         assert_eq!(bars.labels, ["run", "exec"]);
-        assert_eq!(bars.series[0], ("a".to_owned(), vec![Some(1.0)]));
+        assert_eq!(bars.series[0], ("a".to_owned(), vec![Some(1.0), None]));
         assert_eq!(bars.series[1], ("b".to_owned(), vec![Some(2.0), Some(3.0)]));
     }
 }

@@ -1,6 +1,6 @@
 //! Formats tables.
 
-use super::Row;
+use super::{Row, distinct, grouped, verdict_table};
 use crate::accounting;
 use crate::start::Weighed;
 use measure::bootstrap::Estimate;
@@ -69,28 +69,14 @@ pub fn weights(weighed: &[Weighed]) -> String {
 /// Formats ratios with a row for each step and a column for each runtime: the first runtime's time ÷ that runtime's.
 #[must_use]
 pub fn verdicts(rows: &[Row], first: &str) -> String {
-    let mut peers: Vec<&str> = Vec::new();
-    for row in rows.iter().filter(|row| row.ratio.is_some()) {
-        if !peers.contains(&row.runtime.as_str()) {
-            peers.push(&row.runtime);
-        }
-    }
-    if peers.is_empty() {
-        return String::new();
-    }
-    let corner = format!("{first}'s time ÷ that of");
-    let headings: Vec<&str> =
-        std::iter::once(corner.as_str()).chain(peers.iter().copied()).collect();
-    let mut table = Table::new(&headings);
-    for (title, group) in groups(rows) {
-        let cells = peers.iter().map(|peer| {
-            let row = group.iter().find(|row| row.runtime == *peer);
-            let ratio = row.and_then(|row| row.ratio);
-            ratio.map_or_else(|| "-".to_owned(), |ratio| judged(ratio).join(" "))
-        });
-        table.row(std::iter::once(title).chain(cells).collect());
-    }
-    table.to_string()
+    let compared = rows.iter().filter(|row| row.ratio.is_some());
+    let peers = distinct(compared.map(|row| row.runtime.as_str()));
+    let groups = groups(rows);
+    let titles = groups.iter().map(|(title, _)| title.clone());
+    verdict_table(&format!("{first}'s time ÷ that of"), &peers, titles, |at, peer| {
+        let row = groups[at].1.iter().find(|row| row.runtime == peer)?;
+        Some(judged(row.ratio?).join(" "))
+    })
 }
 
 /// Formats a ratio and its interval. If the interval includes 1, a text replaces the ratio.
@@ -116,17 +102,9 @@ fn by_group(rows: &[Row], headings: &[&str], cells: impl Fn(&Row) -> Vec<String>
     text
 }
 
-/// Groups the rows by step and pause, in order of appearance, with their titles.
+/// Groups the rows by step and pause, with their titles.
 fn groups(rows: &[Row]) -> Vec<(String, Vec<&Row>)> {
-    let mut groups: Vec<(String, Vec<&Row>)> = Vec::new();
-    for row in rows {
-        let title = title(&row.step, row.pause_ms);
-        match groups.iter_mut().find(|(other, _)| *other == title) {
-            Some((_, group)) => group.push(row),
-            None => groups.push((title, vec![row])),
-        }
-    }
-    groups
+    grouped(rows.iter().map(|row| (title(&row.step, row.pause_ms), row)))
 }
 
 /// Returns the title of a step at a pause.
