@@ -1,7 +1,7 @@
 //! Executes the experiment of a part as a separate process.
 
 use super::kept::{Kept, PLACE, replace};
-use super::paper::Command as Experiment;
+use super::paper::Experiment;
 use crate::{Error, circumstances};
 use measure::progress::Progress;
 use report::interrupt;
@@ -40,13 +40,12 @@ pub(super) fn part(
     wakes: &UnixStream,
 ) -> Result<Kept, Error> {
     let place = directory.join(PLACE);
-    let (out, err) =
-        (place.join(name).with_extension("out"), place.join(name).with_extension("err"));
-    let picture = place.join(name).with_extension("svg");
+    let [out, err, picture] =
+        ["out", "err", "svg"].map(|extension| place.join(name).with_extension(extension));
     let _ = fs::remove_file(&picture);
     let open = |file: &PathBuf| File::create(file).map_err(Error::at("write", file));
-    let mut process = Command::new(program(&command)?);
-    let words = command.iter().skip(usize::from(is_bench(&command)));
+    let mut process = Command::new(program(experiment)?);
+    let words = command.iter().skip(usize::from(experiment.is_bench()));
     // The picture's file is in the same directory as the result.
     let words = words.map(|word| {
         if *word == format!("{name}.svg") { picture.display().to_string() } else { word.clone() }
@@ -75,7 +74,7 @@ pub(super) fn part(
     };
     // `dayfly host` exits with a verdict about the host, so its exit status does not mean failure.
     match serde_json::from_str(&text) {
-        Ok(result) if status.success() || experiment.line.first() == Some(&"host") => {
+        Ok(result) if status.success() || !experiment.is_bench() => {
             kept.result = result;
         }
         _ => kept.failure = Some(reason(&complaint, status)),
@@ -87,13 +86,9 @@ pub(super) fn part(
     Ok(kept)
 }
 
-fn is_bench(command: &[String]) -> bool {
-    command.first().is_some_and(|word| word == "bench")
-}
-
 /// Returns the program that executes a command: this program for its own experiments, dayfly for other commands.
-fn program(command: &[String]) -> Result<PathBuf, Error> {
-    if is_bench(command) {
+fn program(experiment: &Experiment) -> Result<PathBuf, Error> {
+    if experiment.is_bench() {
         // This works even if the program's file has been replaced meanwhile.
         return Ok(PathBuf::from("/proc/self/exe"));
     }
@@ -132,7 +127,9 @@ fn wait(
             told = true;
             let _ = kill_process(pid, Signal::TERM);
         }
-        super::progress(&mut progress, name, begin.elapsed().as_secs(), about);
+        let [passed, about] =
+            [begin.elapsed().as_secs(), about].map(|s| usize::try_from(s).unwrap_or(0));
+        progress.tell(&format!("{name}, seconds"), passed, about);
     }
 }
 

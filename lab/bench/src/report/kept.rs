@@ -50,9 +50,7 @@ impl Kept {
 
     /// Writes the result atomically.
     pub(super) fn write(&self, directory: &Path, part: &str) -> Result<(), Error> {
-        let text =
-            serde_json::to_string(self).map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
-        replace(&file(directory, part), &text)
+        replace(&file(directory, part), &crate::results::value(self)?.to_string())
     }
 }
 
@@ -67,14 +65,9 @@ fn file(directory: &Path, part: &str) -> PathBuf {
     directory.join(PLACE).join(part).with_extension("json")
 }
 
-/// Returns the picture that a part has drawn, if any.
-pub(super) fn picture(directory: &Path, part: &str) -> Option<String> {
-    fs::read_to_string(directory.join(PLACE).join(part).with_extension("svg")).ok()
-}
-
-/// Returns the picture of a result from a virtual machine, if any.
-pub(super) fn guest_picture(directory: &Path, name: &str) -> Option<String> {
-    fs::read_to_string(directory.join(GUEST).join(name).with_extension("svg")).ok()
+/// Returns the picture that an experiment has drawn in a subdirectory, if any.
+pub(super) fn picture(directory: &Path, place: &str, name: &str) -> Option<String> {
+    fs::read_to_string(directory.join(place).join(name).with_extension("svg")).ok()
 }
 
 /// Locks the directory against other reports until dropped.

@@ -1,15 +1,15 @@
-//! The page: the section of each part, and its three formats.
+//! The page: the section of each part, the order of what it shows, and its three formats.
 
 mod html;
 mod markdown;
 
-use super::kept::{self, Kept, replace};
-use super::paper::{Line, Paper, Part, Published, Way};
+use super::kept::{self, GUEST, Kept, PLACE, replace};
+use super::line::Cell;
+use super::paper::{Paper, Part, Way};
 use super::picture;
 use super::row::Row;
-use super::take::Cell;
-use crate::Error;
 use crate::circumstances::Circumstances;
+use crate::{Error, results};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs;
@@ -18,22 +18,28 @@ use std::path::Path;
 /// The section of a part.
 #[derive(Debug, Serialize)]
 pub(super) struct Section {
-    pub title: &'static str,
-    pub by: &'static str,
-    pub on: &'static str,
-    pub part: &'static str,
-    pub place: &'static str,
-    pub about: &'static str,
+    #[serde(flatten)]
+    pub paper: &'static Paper,
+    #[serde(flatten)]
+    pub part: &'static Part,
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// The measured figures and pictures of a part.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Measured {
     /// The command that reproduces the part; `None` if nothing is measured for the part.
     pub command: Option<String>,
     pub state: State,
     pub lines: Vec<Row>,
     /// The lines without any figure, because this command or this host does not measure them.
-    pub unmeasured: Vec<&'static str>,
+    pub unmeasured: Vec<String>,
     /// A sentence about results that this host cannot reproduce, and about the results that the
     /// page shows instead.
     pub instead: Option<String>,
     /// The date and time of the measurement; empty if not recorded.
+    #[serde(default)]
     pub date: String,
     /// The runtimes and the circumstances: `record` in the experiment's output.
     pub record: Value,
@@ -60,21 +66,6 @@ pub(super) enum State {
     NotHere(String),
 }
 
-/// The measured figures and pictures of a part.
-#[derive(Debug)]
-pub(super) struct Measured {
-    pub state: State,
-    pub command: Option<String>,
-    /// The figures of each line.
-    pub cells: Vec<Vec<Cell>>,
-    pub instead: Option<String>,
-    pub date: String,
-    pub record: Value,
-    pub failures: Value,
-    /// The picture that the experiment has drawn.
-    pub own: Option<String>,
-}
-
 /// The content of the page.
 #[derive(Debug, Serialize)]
 pub(super) struct Page {
@@ -91,12 +82,13 @@ impl Section {
         host: &Circumstances,
     ) -> Result<Self, Error> {
         let (kept, own) = match &part.way {
-            Way::Command(_) => {
-                (Kept::read(directory, part.name), kept::picture(directory, part.name))
+            Way::Experiment(_) => {
+                (Kept::read(directory, &part.name), kept::picture(directory, PLACE, &part.name))
             }
-            Way::Guest(guest) => {
-                (Kept::of_guest(directory, guest.file), kept::guest_picture(directory, guest.file))
-            }
+            Way::Guest(guest) => (
+                Kept::of_guest(directory, &guest.file),
+                kept::picture(directory, GUEST, &guest.file),
+            ),
             Way::Nothing(_) => (None, None),
         };
         Self::new(paper, part, host, kept, own)
@@ -110,7 +102,7 @@ impl Section {
         own: Option<String>,
     ) -> Result<Self, Error> {
         let state = match (&part.way, &kept) {
-            (Way::Nothing(why), _) => State::NotHere((*why).to_owned()),
+            (Way::Nothing(why), _) => State::NotHere(why.clone()),
             (Way::Guest(guest), None) => State::NotHere(guest.missing()),
             (_, None) => State::Open,
             (_, Some(kept)) => match &kept.failure {
@@ -125,58 +117,49 @@ impl Section {
             _ => (!words.is_empty()).then(|| format!("dayfly {words}")),
         };
         let measured = Measured {
-            state,
             command,
-            cells: part.lines.iter().map(|line| line.cells(&kept.result)).collect(),
-            instead: (part.instead)(host),
+            state,
+            lines: Vec::new(),
+            unmeasured: Vec::new(),
+            instead: part.instead(host),
             date: kept.date,
             record: kept.result["record"].clone(),
             failures: kept.result["failures"].clone(),
-            own,
+            pictures: Vec::new(),
+            drawn: Vec::new(),
         };
-        Self::from_measured(paper, part, measured)
+        let cells = part.lines.iter().map(|line| line.cells(&kept.result)).collect();
+        Self::shown(paper, part, measured, cells, own)
     }
 
-    pub(super) fn from_measured(
+    /// Completes what was measured by the lines and the pictures. `cells` are the figures of each line, and `own` is the
+    /// picture that the experiment has drawn.
+    pub(super) fn shown(
         paper: &'static Paper,
         part: &'static Part,
         of: Measured,
+        cells: Vec<Vec<Cell>>,
+        own: Option<String>,
     ) -> Result<Self, Error> {
         let is_done = matches!(of.state, State::Done(_));
-        let rows = part.lines.iter().zip(of.cells).flat_map(|(line, cells)| Row::of(line, cells));
+        let rows = part.lines.iter().zip(cells).flat_map(|(line, cells)| Row::of(line, cells));
         // A quick report does not measure all lines.
         let is_empty = |row: &Row| row.published.is_empty() && row.measured.is_empty();
         let (empty, lines): (Vec<Row>, Vec<Row>) = rows.partition(|row| is_done && is_empty(row));
         let mut drawn: Vec<String> = Vec::new();
         if is_done {
-            drawn.extend(picture::beside(&lines, part.name)?);
-            drawn.extend(of.own);
+            drawn.extend(picture::beside(&lines, &part.name)?);
+            drawn.extend(own);
         }
-        let names = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));
-        let is_missing = |line: &&Line| empty.iter().any(|row| row.what == line.what);
-        Ok(Self {
-            title: paper.title,
-            by: paper.by,
-            on: paper.on,
-            part: part.name,
-            place: part.place,
-            about: part.about,
-            command: of.command,
-            state: of.state,
-            lines,
-            unmeasured: part.lines.iter().filter(is_missing).map(|line| line.what).collect(),
-            instead: of.instead,
-            date: of.date,
-            record: of.record,
-            failures: of.failures,
-            pictures: names.collect(),
-            drawn,
-        })
+        let pictures = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));
+        let unmeasured = empty.into_iter().map(|row| row.what).collect();
+        let measured = Measured { lines, unmeasured, pictures: pictures.collect(), drawn, ..of };
+        Ok(Self { paper, part, measured })
     }
 
     /// Returns the text in the table of contents for a part that is not done.
-    pub(super) fn mark(&self) -> &'static str {
-        match self.state {
+    fn mark(&self) -> &'static str {
+        match self.measured.state {
             State::Done(_) => "",
             State::Failed(_) => " (failed)",
             State::Open => " (not yet)",
@@ -186,40 +169,41 @@ impl Section {
 
     /// Returns the notes below the table: results that this host cannot reproduce, lines that are
     /// not measured, and excluded entrants.
-    pub(super) fn notes(&self) -> Vec<String> {
-        let missing = (!self.unmeasured.is_empty()).then(|| {
-            format!("Not measured by this command on this host: {}.", self.unmeasured.join("; "))
+    fn notes(&self) -> Vec<String> {
+        let Measured { instead, unmeasured, failures, .. } = &self.measured;
+        let missing = (!unmeasured.is_empty()).then(|| {
+            format!("Not measured by this command on this host: {}.", unmeasured.join("; "))
         });
-        self.instead.iter().cloned().chain(missing).chain(self.out()).collect()
+        let out = failures.as_array().into_iter().flatten().filter_map(|out| {
+            Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
+        });
+        instead.iter().cloned().chain(missing).chain(out).collect()
     }
 
     /// Returns whether the row has no measured figure although its part is done.
-    pub(super) fn lacks(&self, row: &Row) -> bool {
-        row.measured.is_empty() && matches!(self.state, State::Done(_))
+    fn lacks(&self, row: &Row) -> bool {
+        row.measured.is_empty() && matches!(self.measured.state, State::Done(_))
     }
 
     /// Returns whether any row has a published figure.
-    pub(super) fn has_published(&self) -> bool {
-        self.lines.iter().any(|row| !row.published.is_empty())
+    fn has_published(&self) -> bool {
+        self.measured.lines.iter().any(|row| !row.published.is_empty())
     }
 
     /// Returns the names of all measured entrants, in order of appearance: the columns.
-    pub(super) fn columns(&self) -> Vec<String> {
-        let mut columns: Vec<String> = Vec::new();
-        for cell in self.lines.iter().flat_map(|row| &row.measured) {
-            if !columns.contains(&cell.name) {
-                columns.push(cell.name.clone());
-            }
-        }
-        columns
+    pub(super) fn columns(&self) -> Vec<&str> {
+        let cells = self.measured.lines.iter().flat_map(|row| &row.measured);
+        results::distinct(cells.map(|cell| cell.name.as_str()))
     }
 
     /// Returns the date, the versions, the load and the duration of the measurement, as far as recorded; `None` if the
     /// part is not done.
-    pub(super) fn record(&self) -> Option<String> {
-        let State::Done(seconds) = self.state else { return None };
-        let text = |key: &str| self.record[key].as_str();
-        let versions = self.record["runtimes"].as_array().into_iter().flatten();
+    fn record(&self) -> Option<String> {
+        let Measured { state: State::Done(seconds), record, date, .. } = &self.measured else {
+            return None;
+        };
+        let text = |key: &str| record[key].as_str();
+        let versions = record["runtimes"].as_array().into_iter().flatten();
         let versions: Vec<String> = versions
             .filter_map(|runtime| {
                 Some(format!("{}: {}", runtime["name"].as_str()?, runtime["version"].as_str()?))
@@ -230,22 +214,13 @@ impl Section {
                 format!("{date}, load {load}, cgroups {view}, {kind}")
             }
             // `dayfly host` records no circumstances.
-            _ => self.date.clone(),
+            _ => date.clone(),
         };
         // The time in a virtual machine is not recorded.
-        let took = (seconds > 0.0).then(|| format!("It took {seconds:.0} s."));
+        let took = (*seconds > 0.0).then(|| format!("It took {seconds:.0} s."));
         // An experiment on the host itself has no runtimes.
         let parts = [circumstances, versions.join("; "), took.unwrap_or_default()];
         Some(parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(". "))
-    }
-
-    /// Returns a sentence about each excluded entrant.
-    pub(super) fn out(&self) -> Vec<String> {
-        let all = self.failures.as_array().into_iter().flatten();
-        all.filter_map(|out| {
-            Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
-        })
-        .collect()
     }
 }
 
@@ -259,7 +234,7 @@ fn quoted(word: &str) -> String {
 }
 
 /// Returns the facts about the host, with their names.
-pub(super) fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
+fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("date", host.date.clone()),
         ("kernel", host.kernel.clone()),
@@ -278,16 +253,40 @@ pub(super) fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
     facts
 }
 
+/// A piece of the page.
+enum Block<'a> {
+    /// The heading of the page.
+    Title(&'static str),
+    /// The heading of a chapter, with its id in links.
+    Chapter(String, &'a str),
+    Text(String),
+    /// The facts about the host, with their names.
+    Facts(Vec<(&'static str, String)>),
+    /// The list of all parts.
+    Contents,
+    /// The heading of a part, and what it is about.
+    Part(&'a Part),
+    /// A note, and the command that it names.
+    Note(String, Option<String>),
+    /// The table of a part's figures.
+    Figures(&'a Section),
+    /// The picture of a part: the name of its file, and its content.
+    Picture(&'a Part, &'a str, &'a str),
+    Command(&'a str),
+    /// Text that is less important.
+    Small(String),
+}
+
 impl Page {
     /// Writes all formats, each atomically.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
-        for section in &self.sections {
-            for (name, text) in section.pictures.iter().zip(&section.drawn) {
+        for Section { part, measured, .. } in &self.sections {
+            for (name, text) in measured.pictures.iter().zip(&measured.drawn) {
                 replace(&directory.join(name), text)?;
             }
             // Removes pictures that an earlier run left, if that run drew more of them.
-            for number in section.pictures.len() + 1..=2 {
-                let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", section.part)));
+            for number in measured.pictures.len() + 1..=2 {
+                let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", part.name)));
             }
         }
         replace(&directory.join("index.html"), &html::page(self))?;
@@ -298,22 +297,60 @@ impl Page {
     }
 
     /// Returns the sections of each paper.
-    pub(super) fn papers(&self) -> impl Iterator<Item = &[Section]> {
-        self.sections.chunk_by(|one, other| one.title == other.title)
+    fn papers(&self) -> impl Iterator<Item = &[Section]> {
+        self.sections.chunk_by(|one, other| one.paper.title == other.paper.title)
     }
 
-    /// Returns the number of finished parts, and the number of parts that can be run on this host.
-    pub(super) fn done(&self) -> [usize; 2] {
-        let done = self.sections.iter().filter(|it| matches!(it.state, State::Done(_)));
-        let can = self.sections.iter().filter(|it| !matches!(it.state, State::NotHere(_)));
-        [done.count(), can.count()]
+    /// Describes the page, for all formats for people.
+    fn blocks(&self) -> Vec<Block<'_>> {
+        let done = self.sections.iter().filter(|it| matches!(it.measured.state, State::Done(_)));
+        let can = self.sections.iter().filter(|it| !matches!(it.measured.state, State::NotHere(_)));
+        let mut blocks = vec![
+            Block::Title("Published figures, measured here"),
+            Block::Text(READING.to_owned()),
+            Block::Text(format!("{} of {} experiments are done.", done.count(), can.count())),
+            Block::Chapter("host".to_owned(), "Host"),
+            Block::Facts(facts(&self.host)),
+            Block::Chapter("contents".to_owned(), "Contents"),
+            Block::Contents,
+        ];
+        for (sections, number) in self.papers().zip(1..) {
+            let Paper { title, by, on, .. } = sections[0].paper;
+            blocks.push(Block::Chapter(format!("paper-{number}"), title));
+            blocks.push(Block::Text(format!("{by}. Measured on {on}.")));
+            blocks.extend(sections.iter().flat_map(Section::blocks));
+        }
+        blocks
+    }
+}
+
+impl Section {
+    fn blocks(&self) -> Vec<Block<'_>> {
+        let Self { part, measured, .. } = self;
+        let mut blocks = vec![Block::Part(part)];
+        blocks.extend(match &measured.state {
+            State::Done(_) => None,
+            State::Failed(reason) => Some(Block::Note(format!("It failed: {reason}"), None)),
+            State::Open => {
+                let command = format!("dayfly bench report --only {}", part.name);
+                Some(Block::Note("Not measured yet: ".to_owned(), Some(command)))
+            }
+            State::NotHere(why) => Some(Block::Note(format!("Not shown here: {why}"), None)),
+        });
+        blocks.extend((!measured.lines.is_empty()).then_some(Block::Figures(self)));
+        blocks.extend(self.notes().into_iter().map(|note| Block::Note(note, None)));
+        let pictures = measured.pictures.iter().zip(&measured.drawn);
+        blocks.extend(pictures.map(|(name, svg)| Block::Picture(part, name, svg)));
+        blocks.extend(measured.command.as_deref().map(Block::Command));
+        blocks.extend(self.record().map(Block::Small));
+        blocks
     }
 }
 
 /// The explanation of the figures, in every format.
-pub(super) const READING: &str = "Measured figures are medians, or means where the publication has means, with their 95 % \
+const READING: &str = "Measured figures are medians, or means where the publication has means, with their 95 % \
     intervals in brackets; runtimes took turns, round by round. Published figures are of other machines and other \
     times: they are there to compare proportions with, not milliseconds. In pictures they are grey.";
 
 /// The text in place of a figure that is missing.
-pub(super) const MISSING: &str = "not measured by this command";
+const MISSING: &str = "not measured by this command";

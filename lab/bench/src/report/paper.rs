@@ -1,64 +1,195 @@
-//! The content of a paper or article, and the experiments that reproduce it here.
+//! The content of papers and articles, and the experiments that reproduce it here. The data are in `papers/*.toml`.
 
-use super::take::{Cell, Take};
+use super::line::Line;
+use crate::accounting;
 use crate::circumstances::Circumstances;
 use crate::options::Report;
-use serde::Serialize;
-use std::ffi::OsStr;
+use report::count::counted;
+use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
-/// A paper or an article.
-#[derive(Debug)]
+/// All papers and articles, in the order of the page. A unit test reads all files.
+pub static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
+    let files = [
+        include_str!("papers/favordynmods.toml"),
+        include_str!("papers/mounts.toml"),
+        include_str!("papers/groups.toml"),
+        include_str!("papers/five_ms.toml"),
+        include_str!("papers/container_runtime.toml"),
+    ];
+    files.map(|file| toml::from_str(file).expect("data of a paper")).into()
+});
+
+/// A paper or an article. The texts are fields of the page's JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Paper {
     /// The title of the paper.
-    pub title: &'static str,
+    pub title: String,
     /// The authors, the place of publication and the year.
-    pub by: &'static str,
+    pub by: String,
     /// The machine on which the published figures were measured.
-    pub on: &'static str,
+    pub on: String,
     /// The paper's experiments, in the paper's order.
-    pub parts: &'static [Part],
+    #[serde(rename = "part", skip_serializing)]
+    pub parts: Vec<Part>,
 }
 
 /// A part of the paper, such as a diagram or a table.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Part {
     /// The name of the part in options.
-    pub name: &'static str,
+    #[serde(rename(serialize = "part"))]
+    pub name: String,
     /// The place of the part in the paper.
-    pub place: &'static str,
+    pub place: String,
     /// A description of the part's figures in the paper, and of the figures measured here.
-    pub about: &'static str,
+    pub about: String,
     /// The method by which the part is reproduced here.
+    #[serde(skip_serializing)]
     pub way: Way,
     /// The part's figures, published and measured.
-    pub lines: &'static [Line],
-    /// Returns a sentence about results that this host cannot reproduce, and about the results that
-    /// the page shows instead.
-    pub instead: fn(&Circumstances) -> Option<String>,
+    #[serde(rename = "line", skip_serializing)]
+    pub lines: Vec<Line>,
+    /// Sentences about results that a host cannot reproduce, and about those that the page shows instead.
+    #[serde(default, skip_serializing)]
+    pub instead: Vec<Instead>,
 }
 
 /// The method by which a part is reproduced.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Way {
     /// By an experiment.
-    Command(Command),
+    Experiment(Experiment),
     /// By a script that runs an experiment in a virtual machine, because the experiment would change this host, or
     /// needs something that this host lacks.
     Guest(Guest),
     /// Not reproduced by this command; the text gives the reason and the alternative.
-    Nothing(&'static str),
+    Nothing(String),
 }
 
 /// A script in dayfly's source. The report shows the script's results if they are in the subdirectory `guest` of the
 /// report's directory.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Guest {
     /// The script with its options; the next argument is the directory for the results.
-    pub script: &'static str,
+    pub script: String,
     /// The name of the files with the results, without their extensions: JSON and a picture.
-    pub file: &'static str,
+    pub file: String,
     /// The reason why the experiment runs in a virtual machine.
-    pub why: &'static str,
+    pub why: String,
+}
+
+/// An experiment.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The arguments after `dayfly`.
+    pub command: String,
+    /// Arguments that are added for a quick report (10 minutes).
+    #[serde(default)]
+    pub quick: String,
+    /// Arguments that are added for a full report (an hour).
+    #[serde(default)]
+    pub full: String,
+    /// Arguments that are added if this host can limit CPU and memory by cgroups.
+    #[serde(default)]
+    pub limits: String,
+    /// The experiment's duration in seconds in a quick and in a full report, on two CPUs, with two other runtimes
+    /// beside dayfly.
+    pub seconds: [u64; 2],
+    /// The runtimes that take part.
+    #[serde(default)]
+    pub runtimes: Runtimes,
+    /// Whether the experiment draws no picture of its own.
+    #[serde(default)]
+    pub undrawn: bool,
+}
+
+/// The runtimes that take part in an experiment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Runtimes {
+    /// All runtimes.
+    #[default]
+    All,
+    /// All runtimes, named on the experiment's command line, because its default is only dayfly.
+    Named,
+    /// Only dayfly.
+    Own,
+    /// Only dayfly, with memory limits: in the host's own view if the report's view has no memory controller.
+    OwnLimited,
+    /// All runtimes, with memory limits: in another view if the report's view has no memory controller.
+    AllLimited,
+    /// No runtime: the experiment examines the host.
+    None,
+}
+
+/// A sentence about results that a host cannot reproduce.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instead {
+    /// What the host lacks, at least one of these. The sentence is for all hosts if there are none.
+    #[serde(default)]
+    pub on: Vec<Lack>,
+    /// The sentence, in which `{cpus}`, `{nodes}` and `{favordynmods}` stand for what the host has.
+    pub text: String,
+}
+
+/// What a host lacks.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Lack {
+    /// It has fewer CPUs.
+    CpusBelow(usize),
+    /// It has fewer memory nodes.
+    NodesBelow(usize),
+    /// It has no swap device.
+    NoSwap,
+    /// Its kernel divides CPU time into user and system time by ticks.
+    TimeByTicks,
+}
+
+impl Part {
+    /// Returns the sentences for this host, if any.
+    #[must_use]
+    pub fn instead(&self, host: &Circumstances) -> Option<String> {
+        let has = if host.cgroup_mount.contains("favordynmods") { "with" } else { "without" };
+        let text = |of: &Instead| {
+            let text = of.text.replace("{cpus}", &counted(host.cpus, "CPU"));
+            let text = text.replace("{nodes}", &counted(host.nodes, "memory node"));
+            text.replace("{favordynmods}", has)
+        };
+        let is_for = |of: &&Instead| of.on.is_empty() || of.on.iter().any(|lack| lack.is_of(host));
+        let texts: Vec<String> = self.instead.iter().filter(is_for).map(text).collect();
+        (!texts.is_empty()).then(|| texts.join(" "))
+    }
+
+    /// Returns whether the part's experiment draws a picture of its own.
+    #[must_use]
+    pub fn draws(&self) -> bool {
+        match &self.way {
+            Way::Experiment(experiment) => !experiment.undrawn,
+            Way::Guest(_) => true,
+            Way::Nothing(_) => false,
+        }
+    }
+}
+
+impl Lack {
+    fn is_of(&self, host: &Circumstances) -> bool {
+        match self {
+            Self::CpusBelow(count) => host.cpus < *count,
+            Self::NodesBelow(count) => host.nodes < *count,
+            Self::NoSwap => {
+                !std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
+            }
+            Self::TimeByTicks => !accounting::is_split(),
+        }
+    }
 }
 
 impl Guest {
@@ -79,151 +210,58 @@ impl Guest {
     }
 }
 
-/// An experiment.
-#[derive(Debug)]
-pub struct Command {
-    /// The arguments after `dayfly`.
-    pub line: &'static [&'static str],
-    /// Arguments that are added for a quick report (10 minutes).
-    pub quick: &'static [&'static str],
-    /// Arguments that are added for a full report (an hour).
-    pub full: &'static [&'static str],
-    /// Arguments that are added if this host can limit CPU and memory by cgroups.
-    pub limits: &'static [&'static str],
-    /// The experiment's duration in seconds in a quick and in a full report, on two CPUs, with two other runtimes
-    /// beside dayfly.
-    pub seconds: [u64; 2],
-    /// The runtimes that take part.
-    pub runtimes: Runtimes,
-    /// Whether the experiment draws a picture of its own.
-    pub draws: bool,
-}
-
-/// The runtimes that take part in an experiment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Runtimes {
-    /// All runtimes.
-    All,
-    /// All runtimes, named on the experiment's command line, because its default is only dayfly.
-    Named,
-    /// Only dayfly.
-    Own,
-    /// Only dayfly, with memory limits: in the host's own view if the report's view has no memory controller.
-    OwnLimited,
-    /// All runtimes, with memory limits: in another view if the report's view has no memory controller.
-    AllLimited,
-    /// No runtime: the experiment examines the host.
-    None,
-}
-
-/// The extent of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effort {
-    /// 10 minutes for all parts.
-    Quick,
-    /// An hour for all parts.
-    Full,
-}
-
-/// A line of a part: one quantity, with its published figures and the rule for the measured figure.
-#[derive(Debug)]
-pub struct Line {
-    /// The name of the measured quantity.
-    pub what: &'static str,
-    /// The published figures, if any.
-    pub published: &'static [Published],
-    /// The rule for extracting the figure from the experiment's results.
-    pub take: Take,
-    /// The unit of the measured figure.
-    pub unit: &'static str,
-}
-
-/// A published figure.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub struct Published {
-    /// The figure as text, with its unit.
-    pub text: &'static str,
-    /// The figure in the unit of the line, for pictures; `None` if it has another unit.
-    pub number: Option<f64>,
-    /// The subject of the figure: a runtime, a machine.
-    pub of: &'static str,
-}
-
-impl Published {
-    /// Makes a published figure whose `number` is in the unit of the line.
-    #[must_use]
-    pub const fn number(text: &'static str, number: f64, of: &'static str) -> Self {
-        Self { text, number: Some(number), of }
-    }
-
-    /// Makes a published figure without a number in the unit of the line.
-    #[must_use]
-    pub const fn text(text: &'static str, of: &'static str) -> Self {
-        Self { text, number: None, of }
-    }
-}
-
-impl Line {
-    /// Returns the measured figures, one for each entrant.
-    #[must_use]
-    pub fn cells(&self, result: &serde_json::Value) -> Vec<Cell> {
-        self.take.cells(result)
-    }
-}
-
-/// Returns `None`: this host can reproduce everything.
-pub(crate) fn all_shown(_: &Circumstances) -> Option<String> {
-    None
-}
-
-impl Command {
+impl Experiment {
     /// Returns the duration on two CPUs.
     #[must_use]
-    pub fn seconds(&self, effort: Effort) -> u64 {
-        let [quick, full] = self.seconds;
-        if effort == Effort::Quick { quick } else { full }
+    pub fn seconds(&self, quick: bool) -> u64 {
+        self.seconds[usize::from(!quick)]
+    }
+
+    /// Returns whether the experiment is one of this program; otherwise it is one of `dayfly host`.
+    #[must_use]
+    pub fn is_bench(&self) -> bool {
+        self.command.starts_with("bench ")
     }
 
     /// Returns the arguments of the command, after `dayfly`.
     #[must_use]
-    pub fn words(
-        &self,
-        name: &str,
-        effort: Effort,
-        options: &Report,
-        host: &Circumstances,
-    ) -> Vec<String> {
-        let more = if effort == Effort::Quick { self.quick } else { self.full };
-        let mut words: Vec<String> =
-            self.line.iter().chain(more).map(|&word| word.to_owned()).collect();
-        let limits = ["cpu", "memory"].into_iter().all(crate::cgroup::can_limit);
-        words.extend(self.limits.iter().filter(|_| limits).map(|&word| word.to_owned()));
-        let is_bench = self.line.first() == Some(&"bench");
-        let has_containers = is_bench && self.runtimes != Runtimes::None;
-        let limited = [Runtimes::OwnLimited, Runtimes::AllLimited].contains(&self.runtimes);
-        let has_view = has_containers && !limited;
-        if let Some(view) = options.view.filter(|_| has_view) {
+    pub fn words(&self, name: &str, options: &Report, host: &Circumstances) -> Vec<String> {
+        let more = if options.quick { &self.quick } else { &self.full };
+        let can_limit = ["cpu", "memory"].into_iter().all(crate::cgroup::can_limit);
+        let limits = if can_limit { &self.limits } else { "" };
+        let texts = [&self.command, more, limits];
+        let words = texts.iter().flat_map(|text| text.split_whitespace());
+        let mut words: Vec<String> = words.map(str::to_owned).collect();
+        let has_containers = self.is_bench() && self.runtimes != Runtimes::None;
+        let is_limited = [Runtimes::OwnLimited, Runtimes::AllLimited].contains(&self.runtimes);
+        if let Some(view) = options.view.filter(|_| has_containers && !is_limited) {
             words.extend(["--view".to_owned(), view.name().to_owned()]);
         }
         if options.no_device_rules && has_containers {
             words.push("--no-device-rules".to_owned());
         }
-        let found = host.runtimes.iter().map(|runtime| runtime.name.clone());
-        let taking_part: Vec<String> = match self.runtimes {
-            Runtimes::Named if options.runtimes.is_empty() => found.collect(),
-            Runtimes::All | Runtimes::Named | Runtimes::AllLimited => options.runtimes.clone(),
-            Runtimes::Own | Runtimes::OwnLimited => {
-                options.runtimes.iter().take(1).cloned().collect()
+        let taking_part: Vec<&String> = match self.runtimes {
+            Runtimes::Named if options.runtimes.is_empty() => {
+                host.runtimes.iter().map(|runtime| &runtime.name).collect()
             }
+            Runtimes::All | Runtimes::Named | Runtimes::AllLimited => {
+                options.runtimes.iter().collect()
+            }
+            Runtimes::Own | Runtimes::OwnLimited => options.runtimes.iter().take(1).collect(),
             Runtimes::None => Vec::new(),
         };
         for runtime in taking_part {
-            words.extend(["--runtime".to_owned(), runtime]);
+            words.extend(["--runtime".to_owned(), runtime.clone()]);
         }
-        if let Some(rounds) = options.rounds.filter(|_| is_bench) {
-            set_rounds(&mut words, rounds);
+        if let Some(rounds) = options.rounds.filter(|_| self.is_bench()) {
+            // If an experiment has several of these options, the first one sets the number of rounds.
+            let names = ["--rounds", "--count", "-n"].into_iter();
+            let at = names.filter_map(|name| words.iter().position(|word| word == name)).next();
+            if let Some(value) = at.and_then(|at| words.get_mut(at + 1)) {
+                *value = rounds.to_string();
+            }
         }
-        if self.draws {
+        if !self.undrawn {
             words.extend(["--svg".to_owned(), format!("{name}.svg")]);
         }
         words
@@ -232,19 +270,6 @@ impl Command {
     /// Returns the option for JSON output.
     #[must_use]
     pub fn as_json(&self) -> &'static [&'static str] {
-        if self.line.first() == Some(&"bench") { &["--json"] } else { &["--format", "json"] }
-    }
-}
-
-/// Sets the number of rounds, by the option that the experiment has for it.
-fn set_rounds(words: &mut [String], rounds: usize) {
-    for at in 1..words.len() {
-        let counts = ["--rounds", "--count", "-n"].map(OsStr::new);
-        // If an experiment has several of these options, `--rounds` is the one that sets the number of rounds.
-        let has_rounds = words.iter().any(|word| word == "--rounds");
-        let option = OsStr::new(&words[at - 1]);
-        if option == counts[0] || (!has_rounds && counts.contains(&option)) {
-            words[at] = rounds.to_string();
-        }
+        if self.is_bench() { &["--json"] } else { &["--format", "json"] }
     }
 }

@@ -1,7 +1,7 @@
 //! A picture of published figures beside the measured ones.
 
 use super::row::Row;
-use crate::Error;
+use crate::{Error, results};
 use measure::chart::{self, Bars, Picture};
 
 /// If the ratio between two figures exceeds this number, the figures are drawn in separate pictures.
@@ -11,33 +11,31 @@ const APART: f64 = 20.0;
 /// a published number. Returns `None` if there is no such line. Lines with very different values are drawn in separate
 /// pictures, one below the other.
 pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error> {
-    let Some(unit) = lines.iter().find(|row| has_number(row)).map(|row| row.unit) else {
-        return Ok(None);
-    };
-    let shown: Vec<&Row> = lines
-        .iter()
-        .filter(|row| has_number(row) && !row.measured.is_empty() && row.unit == unit)
-        .collect();
+    let unit = lines.iter().find(|row| has_number(row)).map(|row| &row.unit);
+    let is_shown = |row: &&Row| is_compared(row) && Some(&row.unit) == unit;
+    let shown: Vec<&Row> = lines.iter().filter(is_shown).collect();
     if shown.is_empty() {
         return Ok(None);
     }
     // An entrant has the same colour in all pictures of a part, even if only some lines include it.
-    let entrants =
-        distinct(lines.iter().flat_map(|row| &row.measured).map(|cell| cell.name.as_str()));
-    let pictures: Vec<Picture> = by_size(&shown)
-        .iter()
-        .enumerate()
-        .map(|(at, rows)| {
-            let scale = if at == 0 { "" } else { ", on another scale" };
-            let title = format!("{part}: published, and here{scale}");
-            Picture::Bars(Bars { title, ..bars(rows, &entrants) })
-        })
-        .collect();
-    chart::draw(&pictures).map(Some).map_err(|error| Error::Unfit(error.to_string()))
+    let cells = lines.iter().flat_map(|row| &row.measured);
+    let entrants = results::distinct(cells.map(|cell| cell.name.as_str()));
+    let pictures = by_size(&shown).into_iter().enumerate().map(|(at, rows)| {
+        let scale = if at == 0 { "" } else { ", on another scale" };
+        let title = format!("{part}: published, and here{scale}");
+        Picture::Bars(Bars { title, ..bars(&rows, &entrants) })
+    });
+    Ok(Some(chart::draw(&pictures.collect::<Vec<_>>())?))
 }
 
+/// Returns whether the row has a published figure in its unit.
 fn has_number(row: &Row) -> bool {
     row.published.iter().any(|it| it.number.is_some())
+}
+
+/// Returns whether the row has both a published and a measured number.
+pub(super) fn is_compared(row: &Row) -> bool {
+    has_number(row) && !row.measured.is_empty()
 }
 
 /// Groups rows whose largest figures are of a similar size.
@@ -58,14 +56,15 @@ fn by_size<'a>(rows: &[&'a Row]) -> Vec<Vec<&'a Row>> {
 
 fn bars(rows: &[&Row], entrants: &[&str]) -> Bars {
     let mut bars = Bars {
-        y: match rows.first().map_or("", |row| row.unit) {
+        y: match rows.first().map_or("", |row| &row.unit) {
             "×" => "× (ratio)".to_owned(),
             unit => unit.to_owned(),
         },
         labels: rows.iter().map(|row| row.what.clone()).collect(),
         ..Bars::default()
     };
-    for of in distinct(rows.iter().flat_map(|row| row.published).map(|it| it.of)) {
+    let published = rows.iter().flat_map(|row| &row.published);
+    for of in results::distinct(published.map(|it| it.of.as_str())) {
         let number = |row: &&Row| row.published.iter().find(|it| it.of == of)?.number;
         let values: Vec<Option<f64>> = rows.iter().map(number).collect();
         if values.iter().any(Option::is_some) {
@@ -75,8 +74,8 @@ fn bars(rows: &[&Row], entrants: &[&str]) -> Bars {
     }
     bars.others = bars.series.len();
     for name in entrants {
-        let of = |row: &&Row| row.measured.iter().find(|cell| cell.name == *name).cloned();
-        let cells: Vec<_> = rows.iter().map(of).collect();
+        let cell = |row: &&Row| row.measured.iter().find(|cell| cell.name == *name).cloned();
+        let cells: Vec<_> = rows.iter().map(cell).collect();
         let values = cells.iter().map(|cell| cell.as_ref().map(|cell| cell.value));
         bars.series.push(((*name).to_owned(), values.collect()));
         bars.intervals.push(cells.iter().map(|cell| cell.as_ref()?.interval).collect());
@@ -84,61 +83,40 @@ fn bars(rows: &[&Row], entrants: &[&str]) -> Bars {
     bars
 }
 
-/// Returns each name once, in order of appearance.
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut distinct = Vec::new();
-    for name in names {
-        if !distinct.contains(&name) {
-            distinct.push(name);
-        }
-    }
-    distinct
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::paper::Published;
-    use super::super::take::Cell;
     use super::*;
+    use serde_json::json;
 
-    const LONG: &[Published] = &[Published::number("8.05 s", 8.05, "before")];
-    const SHORT: &[Published] =
-        &[Published::number("0.06 s", 0.06, "before"), Published::text("a little", "after")];
-
-    fn row(what: &str, published: &'static [Published], measured: &[(&str, f64)]) -> Row {
-        let cell = |&(name, value): &(&str, f64)| Cell {
-            name: name.to_owned(),
-            value,
-            interval: Some([value * 0.9, value * 1.1]),
-        };
-        Row {
-            what: what.to_owned(),
-            unit: "s",
-            published,
-            measured: measured.iter().map(cell).collect(),
-        }
+    fn row(what: &str, published: Option<f64>, (runtime, value): (&str, f64)) -> Row {
+        let published =
+            published.map(|number| json!({ "text": "", "number": number, "of": "old" }));
+        let cell =
+            json!({ "name": runtime, "value": value, "interval": [value * 0.9, value * 1.1] });
+        let published = published.into_iter().collect::<Vec<_>>();
+        serde_json::from_value(
+            json!({ "what": what, "unit": "s", "published": published, "measured": [cell] }),
+        )
+        .expect("a row")
     }
 
     #[test]
     fn small_figures_have_their_own_scale() {
-        let rows =
-            [row("wall", LONG, &[("dayfly", 0.013)]), row("cpu", SHORT, &[("dayfly", 0.01)])];
-        let text = beside(&rows, "ipc").expect("drawn").expect("a picture");
+        let drawn = |rows: &[Row]| beside(rows, "ipc").expect("drawn");
+        let long = row("wall", Some(8.05), ("dayfly", 0.013));
+        let short = row("cpu", Some(0.06), ("dayfly", 0.01));
+        let text = drawn(&[long.clone(), short]).expect("a picture");
         assert!(text.contains("ipc: published, and here\n") && text.contains("another scale"));
-        let rows =
-            [row("wall", LONG, &[("dayfly", 0.013)]), row("more", LONG, &[("dayfly", 0.01)])];
-        assert!(
-            !beside(&rows, "ipc").expect("drawn").expect("a picture").contains("another scale")
-        );
-        assert!(beside(&rows[..0], "ipc").expect("nothing").is_none());
+        assert!(!drawn(&[long.clone(), long]).expect("a picture").contains("another scale"));
+        assert!(drawn(&[]).is_none());
     }
 
     #[test]
     fn published_figures_come_first_and_entrants_keep_their_colours() {
-        let rows = [row("a", &[], &[("dayfly", 1.0)]), row("b", SHORT, &[("crun", 2.0)])];
-        let of = bars(&[&rows[1]], &["dayfly", "crun"]);
+        let row = row("b", Some(0.06), ("crun", 2.0));
+        let of = bars(&[&row], &["dayfly", "crun"]);
         let names: Vec<&str> = of.series.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!((names, of.others), (vec!["published: before", "dayfly", "crun"], 1));
+        assert_eq!((names, of.others), (vec!["published: old", "dayfly", "crun"], 1));
         assert_eq!(of.series[1].1, [None]);
         assert_eq!(of.intervals[2][0], Some([1.8, 2.2]));
     }

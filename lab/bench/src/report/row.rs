@@ -1,58 +1,70 @@
 //! A row of a section's table.
 
-use super::paper::{Line, Published};
-use super::take::Cell;
+use super::line::{Cell, Line, Published};
 use measure::chart::{digits, whole_or_digits};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The maximum number of figures side by side.
 const BESIDE: usize = 5;
 
+/// The name of the only column if there are too many entrants to show side by side.
+const HERE: &str = "here";
+
 /// A row of a section's table: one quantity, with its published and its measured figures.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Row {
     pub what: String,
-    pub unit: &'static str,
+    pub unit: String,
     /// The published figures, with their subjects.
-    pub published: &'static [Published],
+    pub published: Vec<Published>,
     pub measured: Vec<Cell>,
 }
 
 impl Row {
     /// Returns one row, or one per entrant if there are too many entrants to show side by side.
     pub(super) fn of(line: &Line, measured: Vec<Cell>) -> Vec<Self> {
-        let row =
-            |what: String, published, measured| Self { what, unit: line.unit, published, measured };
+        let row = |what, published: &[Published], measured| Self {
+            what,
+            unit: line.unit.clone(),
+            published: published.to_vec(),
+            measured,
+        };
         if measured.len() <= BESIDE {
-            return vec![row(line.what.to_owned(), line.published, measured)];
+            return vec![row(line.what.clone(), &line.published, measured)];
         }
         let each = measured.into_iter().enumerate().map(|(at, cell)| {
             let what = format!("{}, {}", line.what, cell.name);
-            let published = if at == 0 { line.published } else { &[] };
-            row(what, published, vec![Cell { name: "here".to_owned(), ..cell }])
+            let published = if at == 0 { line.published.as_slice() } else { &[] };
+            row(what, published, vec![Cell { name: HERE.to_owned(), ..cell }])
         });
         each.collect()
     }
 
-    /// Returns the text of the row's cell in a column.
-    pub(super) fn cell(&self, column: &str) -> String {
-        let cells: Vec<String> =
-            self.measured.iter().filter(|cell| cell.name == column).map(shown).collect();
-        cells.join(", ")
+    /// Removes the rows of a line from `rows`, and returns their figures: the reverse of [`Self::of`].
+    pub(super) fn cells(rows: &mut Vec<Self>, line: &Line) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        rows.retain(|row| {
+            let rest = row.what.strip_prefix(&line.what);
+            match (rest, row.measured.as_slice()) {
+                (Some(""), measured) => cells.extend_from_slice(measured),
+                (Some(rest), [cell]) if rest.starts_with(", ") && cell.name == HERE => {
+                    cells.push(Cell { name: rest[2..].to_owned(), ..cell.clone() });
+                }
+                _ => return true,
+            }
+            false
+        });
+        cells
     }
 
-    /// Returns the published figures, each with its subject.
-    pub(super) fn published(&self) -> String {
-        let one = |it: &Published| match it.of {
-            "" => it.text.to_owned(),
-            of => format!("{}, {of}", it.text),
-        };
-        self.published.iter().map(one).collect::<Vec<_>>().join("; ")
+    /// Returns the row's figures in a column, as text.
+    pub(super) fn texts(&self, column: &str) -> Vec<String> {
+        self.measured.iter().filter(|cell| cell.name == column).map(shown).collect()
     }
 }
 
 /// Formats a figure with its interval, both with their significant digits.
-pub(super) fn shown(cell: &Cell) -> String {
+fn shown(cell: &Cell) -> String {
     match cell.interval {
         Some([low, high]) => {
             format!("{} [{} {}]", digits(cell.value), digits(low), digits(high))

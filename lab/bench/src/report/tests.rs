@@ -2,8 +2,8 @@
 
 use super::kept::Kept;
 use super::page::{Page, Section};
-use super::paper::{Command, Effort, Part, Way};
-use super::{PAPERS, chosen, list, written};
+use super::paper::{Experiment, Part, Way};
+use super::{chosen, list, parts, written};
 use crate::circumstances::Circumstances;
 use crate::options::{Command as Commands, Options, Report};
 use crate::stand::Entrant;
@@ -20,13 +20,13 @@ fn report(words: &[&str]) -> Report {
     report
 }
 
-fn parts() -> impl Iterator<Item = &'static Part> {
-    PAPERS.iter().flat_map(|paper| paper.parts)
+fn find(name: &str) -> (&'static Part, &'static Experiment) {
+    experiments().find(|(part, _)| part.name == name).expect("part")
 }
 
-fn commands() -> impl Iterator<Item = (&'static Part, &'static Command)> {
-    parts().filter_map(|part| match &part.way {
-        Way::Command(command) => Some((part, command)),
+fn experiments() -> impl Iterator<Item = (&'static Part, &'static Experiment)> {
+    parts().filter_map(|(_, part)| match &part.way {
+        Way::Experiment(experiment) => Some((part, experiment)),
         Way::Guest(_) | Way::Nothing(_) => None,
     })
 }
@@ -34,8 +34,8 @@ fn commands() -> impl Iterator<Item = (&'static Part, &'static Command)> {
 #[test]
 fn names_are_unique_and_fit_for_files() {
     let mut names = BTreeSet::new();
-    for part in parts() {
-        assert!(names.insert(part.name), "{} twice", part.name);
+    for (_, part) in parts() {
+        assert!(names.insert(&part.name), "{} twice", part.name);
         assert!(part.name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
         assert!(part.place.starts_with(char::is_uppercase), "{}", part.place);
         assert!(part.about.ends_with('.'), "{}", part.name);
@@ -44,23 +44,14 @@ fn names_are_unique_and_fit_for_files() {
 
 #[test]
 fn every_experiment_takes_its_words() {
-    for words in [&["--view", "v2", "--no-device-rules", "--runtime", "/bin/sh"][..], &["--quick"]]
-    {
+    let more = ["--view", "v2", "--no-device-rules", "--runtime", "/bin/sh"];
+    for words in [&more[..], &[&more[..], &["--quick"]].concat(), &["--quick"]] {
         let options = report(words);
-        for (part, command) in commands() {
-            for effort in [Effort::Quick, Effort::Full] {
-                let words = command.words(part.name, effort, &options, &host());
-                if words[0] != "bench" {
-                    continue;
-                }
-                let line =
-                    words.iter().map(String::as_str).chain(command.as_json().iter().copied());
-                let parsed = Options::try_parse_from(line);
-                assert!(
-                    parsed.is_ok(),
-                    "{words:?}: {}",
-                    parsed.err().map_or_else(String::new, |it| it.to_string())
-                );
+        for (part, experiment) in experiments().filter(|(_, it)| it.is_bench()) {
+            let words = experiment.words(&part.name, &options, &host());
+            let line = words.iter().map(String::as_str).chain(experiment.as_json().iter().copied());
+            if let Err(error) = Options::try_parse_from(line) {
+                panic!("{words:?}: {error}");
             }
         }
     }
@@ -68,15 +59,16 @@ fn every_experiment_takes_its_words() {
 
 #[test]
 fn a_report_is_within_its_time() {
-    let sum = |effort| commands().map(|(_, command)| command.seconds(effort)).sum::<u64>();
-    assert!(sum(Effort::Quick) <= 600, "{}", sum(Effort::Quick));
-    assert!(sum(Effort::Full) <= 3600, "{}", sum(Effort::Full));
+    let sum = |quick| experiments().map(|(_, experiment)| experiment.seconds(quick)).sum::<u64>();
+    assert!(sum(true) <= 600, "{}", sum(true));
+    assert!(sum(false) <= 3600, "{}", sum(false));
 }
 
 #[test]
 fn no_number_of_documents_is_shown() {
-    for part in parts() {
-        let words = [part.place, part.about].into_iter().chain(part.lines.iter().map(|it| it.what));
+    for (_, part) in parts() {
+        let words = [&part.place, &part.about].into_iter();
+        let words = words.chain(part.lines.iter().map(|it| &it.what));
         for text in words {
             assert!(!text.contains("seed"), "{text}");
         }
@@ -85,11 +77,8 @@ fn no_number_of_documents_is_shown() {
 
 #[test]
 fn rounds_can_be_set() {
-    let options = report(&["--rounds", "3", "--view", "v1"]);
-    let words = |name: &str| {
-        let (part, command) = commands().find(|(part, _)| part.name == name).expect("part");
-        command.words(part.name, Effort::Quick, &options, &host()).join(" ")
-    };
+    let options = report(&["--quick", "--rounds", "3", "--view", "v1"]);
+    let words = |name: &str| find(name).1.words(name, &options, &host()).join(" ");
     assert!(words("spaced").contains("--count 3 --view v1"), "{}", words("spaced"));
     assert!(words("categories").contains("-n 3"));
     // `burst` has both options, and `--rounds` is the one that sets the number of rounds.
@@ -103,10 +92,7 @@ fn peers_are_named_to_those_who_must_be_told() {
     for name in ["dayfly", "runc"] {
         host.runtimes.push(Entrant::named(name).runtime);
     }
-    let words = |part: &str, options: &Report| {
-        let (part, command) = commands().find(|(it, _)| it.name == part).expect("part");
-        command.words(part.name, Effort::Quick, options, &host).join(" ")
-    };
+    let words = |name: &str, options| find(name).1.words(name, options, &host).join(" ");
     let none = report(&[]);
     assert!(words("categories", &none).contains("--runtime dayfly --runtime runc"));
     assert!(!words("spaced", &none).contains("--runtime"));
@@ -130,20 +116,24 @@ fn many_names_stand_below_each_other() {
 fn parts_are_chosen_by_name() {
     let names = |words: &[&str]| -> Vec<&str> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        chosen(&words).expect("parts").iter().map(|(_, part)| part.name).collect()
+        chosen(&words).expect("parts").iter().map(|(_, part)| part.name.as_str()).collect()
     };
     assert_eq!(names(&["spaced", "locks"]), ["locks", "spaced"]);
     assert_eq!(names(&[]).len(), parts().count());
     let error = chosen(&["nothing".to_owned()]).expect_err("no such part");
     assert_eq!(error.to_string(), "no part nothing: --list prints all");
     let list = list(&chosen(&[]).expect("all"));
-    assert!(parts().all(|part| list.contains(part.name)));
+    assert!(parts().all(|(_, part)| list.contains(&part.name)));
 }
 
 fn section(name: &str, kept: Option<Kept>) -> Section {
-    let mut all = PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (paper, part)));
-    let (paper, part) = all.find(|(_, part)| part.name == name).expect("part");
-    Section::new(paper, part, &host(), kept, None).expect("section")
+    section_with(name, kept, None)
+}
+
+/// Returns the section of a part with this result, and this picture of its own.
+fn section_with(name: &str, kept: Option<Kept>, own: Option<&str>) -> Section {
+    let (paper, part) = parts().find(|(_, part)| part.name == name).expect("part");
+    Section::new(paper, part, &host(), kept, own.map(str::to_owned)).expect("section")
 }
 
 fn host() -> Circumstances {
@@ -226,9 +216,8 @@ fn results_of_a_guest_are_shown() {
     let guest = directory.join("guest");
     std::fs::create_dir_all(&guest).expect("mkdir");
     let section = || {
-        let mut all =
-            PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (*paper, part)));
-        let (paper, part) = all.find(|(_, part)| part.name == "favordynmods-guest").expect("part");
+        let (paper, part) =
+            parts().find(|(_, part)| part.name == "favordynmods-guest").expect("part");
         Section::of(&directory, paper, part, &host()).expect("section")
     };
     let [_, markdown, _] = page(vec![section()]);
@@ -244,7 +233,7 @@ fn results_of_a_guest_are_shown() {
     std::fs::write(guest.join("favordynmods.json"), result.to_string()).expect("write");
     std::fs::write(guest.join("favordynmods.svg"), "<svg>bars</svg>").expect("write");
     let section = section();
-    assert_eq!(section.drawn.last().map(String::as_str), Some("<svg>bars</svg>"));
+    assert_eq!(section.measured.drawn.last().map(String::as_str), Some("<svg>bars</svg>"));
     let [_, markdown, json] = page(vec![section]);
     assert!(markdown.contains("| a start by crun |  | 9.00 [9.00 9.00] | 6.00 [6.00 6.00] | ms |"));
     assert!(markdown.contains("1.50 [1.25 1.75]"), "{markdown}");
@@ -290,20 +279,15 @@ fn a_page_is_made_again_from_its_json() {
     for directory in [&place, &first, &second] {
         std::fs::create_dir(directory).expect("mkdir");
     }
-    let section = |name: &str, kept: Option<Kept>, own: Option<&str>| {
-        let mut all =
-            PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (paper, part)));
-        let (paper, part) = all.find(|(_, part)| part.name == name).expect("part");
-        Section::new(paper, part, &host(), kept, own.map(str::to_owned)).expect("section")
-    };
+    let section = section_with;
     let without = |name: &str| json!({ "without": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
     let rows: Vec<_> = ["a", "b", "c", "d", "e", "f, g"].map(without).to_vec();
     let many = Kept { result: json!({ "rows": rows }), date: "D2".to_owned(), ..done() };
     let failed = Kept { failure: Some("no".to_owned()), ..done() };
-    let sections = parts().map(|part| match part.name {
-        "spaced" => section(part.name, Some(done()), Some("<svg>its own</svg>")),
-        "ablation" => section(part.name, Some(many.clone()), Some("<svg>another</svg>")),
-        "run" => section(part.name, Some(failed.clone()), None),
+    let sections = parts().map(|(_, part)| match part.name.as_str() {
+        "spaced" => section(&part.name, Some(done()), Some("<svg>its own</svg>")),
+        "ablation" => section(&part.name, Some(many.clone()), Some("<svg>another</svg>")),
+        "run" => section(&part.name, Some(failed.clone()), None),
         name => section(name, None, None),
     });
     Page { host: host(), sections: sections.collect() }.write(&first).expect("written");

@@ -1,8 +1,7 @@
 //! The page as HTML: a single file that contains the pictures, and loads no other files.
 
-use super::{MISSING, Page, READING, Section, State, facts};
-use crate::report::row::{Row, shown};
-use std::fmt::Write;
+use super::{Block, MISSING, Page, Section};
+use crate::report::line::Published;
 
 /// The style sheet. The page's colours are light or dark, as the reader's system prefers. Pictures have a white
 /// background.
@@ -25,135 +24,106 @@ const STYLE: &str = "\
     div.wide{overflow:visible}td,th{padding:.2em .35em}td.p,td.w{min-width:0}}";
 
 pub(super) fn page(page: &Page) -> String {
-    let [done, can] = page.done();
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
          <title>Published figures, measured here: dayfly bench report</title>\
-         <style>{STYLE}</style></head><body>\n<h1>Published figures, measured here</h1>\n\
-         <p>{}</p>\n<p>{done} of {can} experiments are done.</p>\n",
-        escaped(READING)
+         <style>{STYLE}</style></head><body>\n"
     );
-    text += "<h2 id=\"host\">Host</h2>\n<div class=\"wide\"><table>\n";
-    for (name, fact) in facts(&page.host) {
-        let _ = writeln!(text, "<tr><th>{name}</th><td>{}</td></tr>", escaped(&fact));
-    }
-    text += "</table></div>\n<h2 id=\"contents\">Contents</h2>\n<ul>\n";
-    for (number, sections) in page.papers().enumerate() {
-        let title = escaped(sections[0].title);
-        let _ = writeln!(text, "<li><a href=\"#paper-{}\">{title}</a><ul>", number + 1);
-        for section in sections {
-            let (part, place) = (section.part, escaped(section.place));
-            let _ = writeln!(
-                text,
-                "<li><a href=\"#{part}\">{part}</a>: {place}{}</li>",
-                section.mark()
-            );
-        }
-        text += "</ul></li>\n";
-    }
-    text += "</ul>\n";
-    for (number, sections) in page.papers().enumerate() {
-        let first = &sections[0];
-        let [title, by, on] = [first.title, first.by, first.on].map(escaped);
-        let id = number + 1;
-        let _ =
-            writeln!(text, "<h2 id=\"paper-{id}\">{title}</h2>\n<p>{by}. Measured on {on}.</p>");
-        for section in sections {
-            one(&mut text, section);
-        }
+    for block in page.blocks() {
+        text += &one(page, block);
+        text.push('\n');
     }
     text + "</body></html>\n"
 }
 
-fn one(text: &mut String, section: &Section) {
-    let (part, place, about) = (section.part, escaped(section.place), escaped(section.about));
-    let _ = writeln!(text, "<h3 id=\"{part}\">{place} <code>{part}</code></h3>\n<p>{about}</p>");
-    match &section.state {
-        State::Done(_) => {}
-        State::Failed(reason) => {
-            let _ = writeln!(text, "<p class=\"note\">It failed: {}</p>", escaped(reason));
+fn one(page: &Page, block: Block<'_>) -> String {
+    match block {
+        Block::Title(title) => format!("<h1>{title}</h1>"),
+        Block::Chapter(id, title) => format!("<h2 id=\"{id}\">{}</h2>", escaped(title)),
+        Block::Text(text) => format!("<p>{}</p>", escaped(&text)),
+        Block::Facts(facts) => {
+            let row = |(name, fact): (_, String)| {
+                format!("<tr><th>{name}</th><td>{}</td></tr>\n", escaped(&fact))
+            };
+            let rows: String = facts.into_iter().map(row).collect();
+            format!("<div class=\"wide\"><table>\n{rows}</table></div>")
         }
-        State::Open => {
-            let _ = writeln!(
-                text,
-                "<p class=\"note\">Not measured yet: <code>dayfly bench report --only {part}</code></p>"
-            );
+        Block::Contents => {
+            let papers = page.papers().zip(1..).map(|(sections, number)| {
+                let title = escaped(&sections[0].paper.title);
+                let parts: String = sections.iter().map(link).collect();
+                format!("<li><a href=\"#paper-{number}\">{title}</a><ul>\n{parts}</ul></li>\n")
+            });
+            format!("<ul>\n{}</ul>", papers.collect::<String>())
         }
-        State::NotHere(why) => {
-            let _ = writeln!(text, "<p class=\"note\">Not shown here: {}</p>", escaped(why));
+        Block::Part(part) => {
+            let (name, place, about) = (&part.name, escaped(&part.place), escaped(&part.about));
+            format!("<h3 id=\"{name}\">{place} <code>{name}</code></h3>\n<p>{about}</p>")
         }
-    }
-    table(text, section);
-    for note in section.notes() {
-        let _ = writeln!(text, "<p class=\"note\">{}</p>", escaped(&note));
-    }
-    for picture in &section.drawn {
-        let picture = picture.trim();
-        let _ = writeln!(text, "<figure role=\"img\" aria-label=\"{place}\">{picture}</figure>");
-    }
-    if let Some(command) = &section.command {
-        let _ = writeln!(text, "<pre>{}</pre>", escaped(command));
-    }
-    if let Some(record) = section.record() {
-        let _ = writeln!(text, "<p class=\"small\">{}</p>", escaped(&record));
+        Block::Note(text, command) => {
+            let command = command.map(|it| format!("<code>{it}</code>")).unwrap_or_default();
+            format!("<p class=\"note\">{}{command}</p>", escaped(&text))
+        }
+        Block::Figures(section) => table(section),
+        Block::Picture(part, _, svg) => {
+            let (place, svg) = (escaped(&part.place), svg.trim());
+            format!("<figure role=\"img\" aria-label=\"{place}\">{svg}</figure>")
+        }
+        Block::Command(command) => format!("<pre>{}</pre>", escaped(command)),
+        Block::Small(text) => format!("<p class=\"small\">{}</p>", escaped(&text)),
     }
 }
 
-fn table(text: &mut String, section: &Section) {
-    if section.lines.is_empty() {
-        return;
-    }
+/// Returns the line of a part in the table of contents.
+fn link(section: &Section) -> String {
+    let (name, place) = (&section.part.name, escaped(&section.part.place));
+    format!("<li><a href=\"#{name}\">{name}</a>: {place}{}</li>\n", section.mark())
+}
+
+fn table(section: &Section) -> String {
     let columns = section.columns();
-    let has_published = section.has_published();
-    text.push_str("<div class=\"wide\"><table>\n<tr><th></th>");
-    text.push_str(if has_published { "<th>published</th>" } else { "" });
+    let published = if section.has_published() { "<th>published</th>" } else { "" };
+    let mut text = format!("<div class=\"wide\"><table>\n<tr><th></th>{published}");
     for column in &columns {
-        let _ = write!(text, "<th class=\"n\">{}</th>", escaped(column));
+        text += &format!("<th class=\"n\">{}</th>", escaped(column));
     }
-    text.push_str("<th></th></tr>\n");
-    for row in &section.lines {
-        let _ = write!(text, "<tr><td class=\"w\">{}</td>", escaped(&row.what));
-        if has_published {
-            let _ = write!(text, "<td class=\"p\">{}</td>", published(row));
+    text += "<th></th></tr>\n";
+    for row in &section.measured.lines {
+        text += &format!("<tr><td class=\"w\">{}</td>", escaped(&row.what));
+        if section.has_published() {
+            let published: String = row.published.iter().map(division).collect();
+            text += &format!("<td class=\"p\">{published}</td>");
         }
         if section.lacks(row) {
-            let _ = writeln!(
-                text,
-                "<td class=\"m\" colspan=\"{}\">{MISSING}</td></tr>",
-                columns.len() + 1
-            );
+            let columns = columns.len() + 1;
+            text += &format!("<td class=\"m\" colspan=\"{columns}\">{MISSING}</td></tr>\n");
             continue;
         }
         for column in &columns {
-            let _ = write!(text, "<td class=\"n\">{}</td>", cell(row, column));
+            let figures: Vec<String> = row.texts(column).iter().map(|it| figure(it)).collect();
+            text += &format!("<td class=\"n\">{}</td>", figures.join(", "));
         }
-        let unit = if row.measured.is_empty() { "" } else { row.unit };
-        let _ = writeln!(text, "<td class=\"u\">{}</td></tr>", escaped(unit));
+        let unit = if row.measured.is_empty() { "" } else { &row.unit };
+        text += &format!("<td class=\"u\">{}</td></tr>\n", escaped(unit));
     }
-    text.push_str("</table></div>\n");
+    text + "</table></div>"
 }
 
-/// Formats the published figures, one per line, each with its subject.
-fn published(row: &Row) -> String {
-    let one = |it: &super::Published| match it.of {
-        "" => format!("<div>{}</div>", escaped(it.text)),
-        of => format!("<div>{} <small>{}</small></div>", escaped(it.text), escaped(of)),
-    };
-    row.published.iter().map(one).collect()
+/// Formats a published figure on a line of its own, with its subject.
+fn division(it: &Published) -> String {
+    match it.of.as_str() {
+        "" => format!("<div>{}</div>", escaped(&it.text)),
+        of => format!("<div>{} <small>{}</small></div>", escaped(&it.text), escaped(of)),
+    }
 }
 
-/// Formats the row's figures in a column, each with its interval below it.
-fn cell(row: &Row, column: &str) -> String {
-    let cells = row.measured.iter().filter(|cell| cell.name == column);
-    let one = |cell| {
-        let text = escaped(&shown(cell));
-        match text.split_once(" [") {
-            Some((figure, interval)) => format!("{figure} <small>[{interval}</small>"),
-            None => text,
-        }
-    };
-    cells.map(one).collect::<Vec<_>>().join(", ")
+/// Formats a measured figure, with its interval below it.
+fn figure(text: &str) -> String {
+    match text.split_once(" [") {
+        Some((figure, interval)) => format!("{figure} <small>[{interval}</small>"),
+        None => text.to_owned(),
+    }
 }
 
 /// Escapes text for HTML.

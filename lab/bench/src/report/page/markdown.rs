@@ -1,94 +1,81 @@
 //! The page as Markdown, with its pictures beside it.
 
-use super::{MISSING, Page, READING, Section, State, facts};
-use std::fmt::Write;
+use super::{Block, MISSING, Page, Section};
+use crate::report::line::Published;
 
 pub(super) fn page(page: &Page) -> String {
-    let [done, can] = page.done();
-    let mut text = format!(
-        "# Published figures, measured here\n\n{READING}\n\n{done} of {can} experiments are done.\n\n"
-    );
-    text += "## Host\n\n| | |\n|---|---|\n";
-    for (name, fact) in facts(&page.host) {
-        let _ = writeln!(text, "| {name} | {} |", cell(&fact));
-    }
-    text += "\n## Contents\n\n";
-    for sections in page.papers() {
-        let _ = writeln!(text, "- {}", sections[0].title);
-        for section in sections {
-            let (part, place) = (section.part, section.place);
-            let _ = writeln!(text, "  - [{part}](#{part}): {place}{}", section.mark());
-        }
-    }
-    for sections in page.papers() {
-        let first = &sections[0];
-        let (title, by, on) = (first.title, first.by, first.on);
-        let _ = write!(text, "\n## {title}\n\n{by}. Measured on {on}.\n");
-        for section in sections {
-            one(&mut text, section);
-        }
-    }
-    text
+    let blocks = page.blocks().into_iter().map(|block| text(page, block));
+    blocks.collect::<Vec<_>>().join("\n\n") + "\n"
 }
 
-fn one(text: &mut String, section: &Section) {
-    let (part, place, about) = (section.part, section.place, section.about);
-    let _ = write!(text, "\n<a id=\"{part}\"></a>\n\n### {place}\n\n`{part}`: {about}\n");
-    match &section.state {
-        State::Done(_) => {}
-        State::Failed(reason) => {
-            let _ = write!(text, "\nIt failed: {}\n", cell(reason));
+fn text(page: &Page, block: Block<'_>) -> String {
+    match block {
+        Block::Title(title) => format!("# {title}"),
+        Block::Chapter(_, title) => format!("## {title}"),
+        Block::Text(text) | Block::Small(text) => text,
+        Block::Facts(facts) => {
+            let rows = facts.into_iter().map(|(name, fact)| [name.to_owned(), fact]);
+            format!("| | |\n|---|---|\n{}", rows.map(row).collect::<Vec<_>>().join("\n"))
         }
-        State::Open => {
-            let _ = write!(text, "\nNot measured yet: `dayfly bench report --only {part}`\n");
+        Block::Contents => {
+            let mut lines = Vec::new();
+            for sections in page.papers() {
+                lines.push(format!("- {}", sections[0].paper.title));
+                lines.extend(sections.iter().map(|section| {
+                    let (name, place) = (&section.part.name, &section.part.place);
+                    format!("  - [{name}](#{name}): {place}{}", section.mark())
+                }));
+            }
+            lines.join("\n")
         }
-        State::NotHere(why) => {
-            let _ = write!(text, "\nNot shown here: {why}\n");
+        Block::Part(part) => {
+            let (name, place, about) = (&part.name, &part.place, &part.about);
+            format!("<a id=\"{name}\"></a>\n\n### {place}\n\n`{name}`: {about}")
         }
-    }
-    table(text, section);
-    for note in section.notes() {
-        let _ = write!(text, "\n{}\n", cell(&note));
-    }
-    for picture in &section.pictures {
-        let _ = write!(text, "\n![{}]({picture})\n", section.place);
-    }
-    if let Some(command) = &section.command {
-        let _ = write!(text, "\n    {command}\n");
-    }
-    if let Some(record) = section.record() {
-        let _ = write!(text, "\n{record}\n");
+        Block::Note(text, None) => cell(&text),
+        Block::Note(text, Some(command)) => format!("{text}`{command}`"),
+        Block::Figures(section) => table(section),
+        Block::Picture(part, name, _) => format!("![{}]({name})", part.place),
+        Block::Command(command) => format!("    {command}"),
     }
 }
 
-fn table(text: &mut String, section: &Section) {
-    if section.lines.is_empty() {
-        return;
-    }
+fn table(section: &Section) -> String {
     let columns = section.columns();
-    let has_published = section.has_published();
-    text.push_str(if has_published { "\n| | published |" } else { "\n| |" });
-    for column in &columns {
-        let _ = write!(text, " {} |", cell(column));
-    }
-    text.push_str(if has_published { " |\n|---|---|" } else { " |\n|---|" });
-    text.push_str(&"--:|".repeat(columns.len()));
-    text.push_str("---|\n");
-    for row in &section.lines {
-        let _ = write!(text, "| {} |", cell(&row.what));
-        if has_published {
-            let _ = write!(text, " {} |", cell(&row.published()));
+    let published = if section.has_published() { [" published |", "---|"] } else { ["", ""] };
+    let headings: String = columns.iter().map(|column| format!(" {} |", cell(column))).collect();
+    let mut lines = vec![
+        format!("| |{}{headings} |", published[0]),
+        format!("|---|{}{}---|", published[1], "--:|".repeat(columns.len())),
+    ];
+    for of in &section.measured.lines {
+        let mut cells = vec![of.what.clone()];
+        if section.has_published() {
+            let texts = of.published.iter().map(one);
+            cells.push(texts.collect::<Vec<_>>().join("; "));
         }
-        if section.lacks(row) {
-            let _ = writeln!(text, " {MISSING} |{}", " |".repeat(columns.len()));
+        if section.lacks(of) {
+            cells.push(MISSING.to_owned());
+            lines.push(row(cells) + &" |".repeat(columns.len()));
             continue;
         }
-        for column in &columns {
-            let _ = write!(text, " {} |", cell(&row.cell(column)));
-        }
-        let unit = if row.measured.is_empty() { "" } else { row.unit };
-        let _ = writeln!(text, " {unit} |");
+        cells.extend(columns.iter().map(|column| of.texts(column).join(", ")));
+        cells.push(if of.measured.is_empty() { String::new() } else { of.unit.clone() });
+        lines.push(row(cells));
     }
+    lines.join("\n")
+}
+
+/// Formats a published figure, with its subject.
+fn one(published: &Published) -> String {
+    match published.of.as_str() {
+        "" => published.text.clone(),
+        of => format!("{}, {of}", published.text),
+    }
+}
+
+fn row(cells: impl IntoIterator<Item = String>) -> String {
+    cells.into_iter().fold("|".to_owned(), |row, text| format!("{row} {} |", cell(&text)))
 }
 
 /// Escapes text for a table cell: one line without column separators.
