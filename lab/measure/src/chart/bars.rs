@@ -258,7 +258,7 @@ mod tests {
     fn bars(values: &[&[Option<f64>]]) -> Bars {
         let name = |at: usize| format!("series {at}");
         Bars {
-            labels: vec!["a".to_owned(), "b".to_owned()],
+            labels: vec!["a <b>".to_owned(), "c".to_owned()],
             series: values.iter().enumerate().map(|(at, of)| (name(at), of.to_vec())).collect(),
             ..Bars::default()
         }
@@ -272,6 +272,11 @@ mod tests {
         assert!((left[0] - left[2]).abs() < 1e-9 && (left[1] - left[3]).abs() < 1e-9, "{left:?}");
         let middle = f64::midpoint(layout[0].edges.0, layout[1].edges.1);
         assert!((middle - 0.5).abs() < 1e-9, "{middle}");
+        // The height of a stack is the sum of its bars.
+        let stacked = Bars { stacked: true, ..of };
+        assert_eq!(stacked.layout()[1].values, (1.0, 4.0));
+        assert!(svg(&stacked).contains("\na &lt;b&gt;\n"));
+        svg(&Bars::default());
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! A picture of nested boxes, with a matrix of numbers below them.
 
-use crate::chart::{Area, COLOURS, Error, LIGHT};
+use crate::chart::{Area, COLOURS, Error, LIGHT, MARK};
 use plotters::prelude::{
-    BLACK, Color, IntoDrawingArea, IntoFont, RGBColor, Rectangle, SVGBackend, Text, TextStyle,
-    WHITE,
+    BLACK, Color, IntoDrawingArea, IntoFont, Rectangle, SVGBackend, Text, TextStyle, WHITE,
 };
+use plotters::style::RGBAColor;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The minimum width of a picture, in pixels.
@@ -71,13 +71,30 @@ pub struct Matrix {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A position and a size.
+/// A position and a size, in pixels.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     x: i32,
     y: i32,
     width: i32,
     height: i32,
+}
+
+/// Lays out items of these sizes from left to right, in lines of at most `width`. Returns their positions, and the size
+/// of all together.
+fn flow(sizes: impl Iterator<Item = (i32, i32)>, width: i32, gap: i32) -> (Vec<Place>, (i32, i32)) {
+    let (mut x, mut y, mut line, mut widest) = (0_i32, 0_i32, 0, 0);
+    let mut places = Vec::new();
+    for (wide, high) in sizes {
+        if x > 0 && x + wide > width {
+            (x, y, line) = (0, y.saturating_add(line + gap), 0);
+        }
+        places.push(Place { x, y, width: wide, height: high });
+        widest = widest.max(x + wide);
+        x += wide + gap;
+        line = line.max(high);
+    }
+    (places, (widest, y.saturating_add(line)))
 }
 
 impl Boxes {
@@ -91,7 +108,7 @@ impl Boxes {
         let mut places = Vec::new();
         let mut y = 2 * LINE + GAP;
         for pair in self.boxes.chunks(columns as usize) {
-            let high = pair.iter().map(|outer| outer.height(wide)).max().unwrap_or(0);
+            let high = pair.iter().map(|outer| outer.layout(wide).1).max().unwrap_or(0);
             for (outer, column) in pair.iter().zip(0..) {
                 let x = GAP + column * (wide + GAP);
                 places.push((outer, Place { x, y, width: wide, height: high }));
@@ -124,106 +141,69 @@ impl Boxes {
     }
 
     fn legend(&self, area: &Area<'_>, y: i32) -> Result<(), Error> {
-        let cells = || {
-            let trays = self.boxes.iter().flat_map(|outer| &outer.trays);
-            trays.flat_map(|tray| &tray.groups).flatten()
-        };
+        let trays = self.boxes.iter().flat_map(|outer| &outer.trays);
+        let cells: Vec<&Cell> = trays.flat_map(|tray| &tray.groups).flatten().collect();
         let mut x = GAP;
         for (kind, name) in self.kinds.iter().enumerate() {
-            if !cells().any(|cell| cell.kind == kind) {
-                continue;
+            if cells.iter().any(|cell| cell.kind == kind) {
+                let place = Place { x, y, width: CELL.0 / 2, height: CELL.1 / 2 };
+                place.draw(area, &colour(kind))?;
+                write(area, name, (x + CELL.0 / 2 + 6, y + CELL.1 / 4), 12, HPos::Left)?;
+                x += CELL.0 + GAP + letters(name);
             }
-            let place = Place { x, y, width: CELL.0 / 2, height: CELL.1 / 2 };
-            area.draw(&place.filled(&colour(kind)))?;
-            area.draw(&place.framed())?;
-            write(area, name, (x + CELL.0 / 2 + 6, y + CELL.1 / 4), 12, HPos::Left)?;
-            x += CELL.0 + GAP + letters(name);
         }
         Ok(())
     }
 }
 
 impl Outer {
-    /// Lays out the inner boxes in an outer box of this width. Returns their positions relative to the upper left
-    /// corner of the outer box, and the height of the outer box.
-    fn flow(&self, width: i32) -> (Vec<Place>, i32) {
+    /// Returns the positions of the inner boxes in an outer box of this width, and the height of the outer box.
+    fn layout(&self, width: i32) -> (Vec<Place>, i32) {
         let inner = width - 2 * GAP;
-        let (mut x, mut y, mut row) = (GAP, LINE + GAP, 0);
-        let mut places = Vec::new();
-        for tray in &self.trays {
-            let (width, height) = tray.size(inner);
-            if x > GAP && x + width > GAP + inner {
-                (x, y, row) = (GAP, y.saturating_add(row + GAP), 0);
-            }
-            places.push(Place { x, y, width, height });
-            x += width + GAP;
-            row = row.max(height);
-        }
-        (places, y.saturating_add(row + GAP))
-    }
-
-    fn height(&self, width: i32) -> i32 {
-        self.flow(width).1
+        let (places, (_, height)) =
+            flow(self.trays.iter().map(|tray| tray.layout(inner).1), inner, GAP);
+        let places = places.into_iter().map(|place| place.moved(GAP, LINE + GAP));
+        (places.collect(), height.saturating_add(LINE + 2 * GAP))
     }
 
     fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
-        area.draw(&place.filled(&LIGHT.mix(0.4)))?;
-        area.draw(&place.framed())?;
+        place.draw(area, &LIGHT.mix(0.4))?;
         let line = place.y + GAP + 4;
         write(area, &self.title, (place.x + GAP, line), 15, HPos::Left)?;
         write(area, &self.note, (place.x + place.width - GAP, line), 12, HPos::Right)?;
-        for (tray, of) in self.trays.iter().zip(self.flow(place.width).0) {
-            tray.draw(area, Place { x: place.x + of.x, y: place.y + of.y, ..of })?;
+        for (tray, of) in self.trays.iter().zip(self.layout(place.width).0) {
+            tray.draw(area, of.moved(place.x, place.y))?;
         }
         Ok(())
     }
 }
 
 impl Tray {
-    /// Returns the number of cells in the largest group.
-    fn largest(&self) -> i32 {
-        to_pixels(self.groups.iter().map(Vec::len).max().unwrap_or(0)).max(1)
-    }
-
-    /// Returns the width of a group, including the gap after it.
-    fn group(&self) -> i32 {
-        CELL.0.saturating_mul(self.largest()).saturating_add(GAP / 2)
-    }
-
-    /// Returns the number of groups that fit side by side if the box is `width` wide.
-    fn in_a_line(&self, width: i32) -> usize {
-        usize::try_from((width - GAP - GAP / 2) / self.group()).unwrap_or(1).max(1)
-    }
-
-    /// Returns the width and the height of the box. It is at most `inner` wide, unless a single group is wider.
-    fn size(&self, inner: i32) -> (i32, i32) {
-        let columns = to_pixels(self.in_a_line(inner).min(self.groups.len().max(1)));
-        let cells = self.group().saturating_mul(columns) + GAP + GAP / 2;
-        let width = cells.max(letters(&self.title) + 2 * GAP).min(inner.max(cells));
-        let lines = to_pixels(self.groups.len().div_ceil(self.in_a_line(width)));
-        (width, (CELL.1 + GAP / 2).saturating_mul(lines) + LINE + GAP / 2)
+    /// Returns the positions of the groups of cells in a box that is at most `inner` wide, unless a single group is
+    /// wider, and the size of the box.
+    fn layout(&self, inner: i32) -> (Vec<Place>, (i32, i32)) {
+        let size = |cells: &Vec<_>| (CELL.0.saturating_mul(to_pixels(cells.len())), CELL.1);
+        let (places, (width, height)) =
+            flow(self.groups.iter().map(size), inner - 2 * GAP, GAP / 2);
+        let width = width.max(letters(&self.title).min(inner - 2 * GAP)) + 2 * GAP;
+        let places = places.into_iter().map(|place| place.moved(GAP, LINE));
+        (places.collect(), (width, height.saturating_add(LINE + GAP)))
     }
 
     /// Iterates over the cells and their positions, if the box is at `place`.
     fn cells(&self, place: Place) -> impl Iterator<Item = (&Cell, Place)> {
-        let columns = self.in_a_line(place.width);
-        let groups = self.groups.iter().enumerate();
-        groups.flat_map(move |(at, cells)| {
-            let (line, column) = (to_pixels(at / columns), to_pixels(at % columns));
-            let x = place.x + GAP + column.saturating_mul(self.group());
-            let y = place.y + LINE + line.saturating_mul(CELL.1 + GAP / 2);
-            let at = move |cell| Place { x: x + cell * CELL.0, y, width: CELL.0, height: CELL.1 };
-            cells.iter().zip((0..).map(at))
+        let groups = self.groups.iter().zip(self.layout(place.width).0);
+        groups.flat_map(move |(cells, group)| {
+            let first = Place { width: CELL.0, ..group.moved(place.x, place.y) };
+            cells.iter().zip((0..).map(move |cell| first.moved(cell * CELL.0, 0)))
         })
     }
 
     fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
-        area.draw(&place.filled(&WHITE))?;
-        area.draw(&place.framed())?;
+        place.draw(area, &WHITE.mix(1.0))?;
         write(area, &self.title, (place.x + GAP, place.y + GAP + 1), 12, HPos::Left)?;
         for (cell, place) in self.cells(place) {
-            area.draw(&place.filled(&colour(cell.kind)))?;
-            area.draw(&place.framed())?;
+            place.draw(area, &colour(cell.kind))?;
             write(area, &cell.text, place.middle(), 12, HPos::Center)?;
         }
         Ok(())
@@ -247,9 +227,7 @@ impl Matrix {
         for (row, numbers) in self.rows.iter().enumerate() {
             for (column, number) in numbers.iter().enumerate() {
                 let place = place(row + 1, column + 1);
-                let of = if row == column { colour(0) } else { WHITE.mix(1.0) };
-                area.draw(&place.filled(&of))?;
-                area.draw(&place.framed())?;
+                place.draw(area, &if row == column { colour(0) } else { WHITE.mix(1.0) })?;
                 write(area, number, place.middle(), 12, HPos::Center)?;
             }
         }
@@ -258,17 +236,16 @@ impl Matrix {
 }
 
 impl Place {
-    fn filled<C: Color>(self, colour: &C) -> Rectangle<(i32, i32)> {
-        Rectangle::new(self.corners(), colour.filled())
+    fn moved(self, x: i32, y: i32) -> Self {
+        Self { x: self.x.saturating_add(x), y: self.y.saturating_add(y), ..self }
     }
 
-    fn framed(self) -> Rectangle<(i32, i32)> {
-        Rectangle::new(self.corners(), RGBColor(120, 120, 120).stroke_width(1))
-    }
-
-    fn corners(self) -> [(i32, i32); 2] {
+    /// Draws the place filled and with a frame.
+    fn draw(self, area: &Area<'_>, fill: &RGBAColor) -> Result<(), Error> {
         let (right, lower) = (self.x + self.width, self.y.saturating_add(self.height));
-        [(self.x, self.y), (right, lower)]
+        let corners = [(self.x, self.y), (right, lower)];
+        area.draw(&Rectangle::new(corners, fill.filled()))?;
+        Ok(area.draw(&Rectangle::new(corners, MARK.stroke_width(1)))?)
     }
 
     fn middle(self) -> (i32, i32) {
@@ -289,7 +266,7 @@ fn write(
 }
 
 /// Returns the colour of a kind of cell. The colour is light enough that text on it is readable.
-fn colour(kind: usize) -> plotters::style::RGBAColor {
+fn colour(kind: usize) -> RGBAColor {
     match kind {
         0 => COLOURS[5].mix(0.45),
         1 => COLOURS[4].mix(0.6),
@@ -354,7 +331,7 @@ mod tests {
         let trays = vec![tray("a", 100, 2), tray("a longer title", 10, 2), tray("b", 3, 1)];
         let outer = Outer { trays, ..Outer::default() };
         for width in 200..900 {
-            let (places, height) = outer.flow(width);
+            let (places, height) = outer.layout(width);
             let all = Place { x: 0, y: 0, width, height };
             for (tray, place) in outer.trays.iter().zip(places) {
                 assert!(inside(place, all), "{width}: {place:?}");
