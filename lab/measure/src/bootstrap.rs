@@ -4,7 +4,7 @@
 //! The random number generator has a fixed seed, so that the same samples give the same report.
 
 use crate::random::Random;
-use crate::statistics::{lower_quartile, median, percentile_99, quantile};
+use crate::statistics::quantile;
 use serde::Serialize;
 
 /// The number of resamples.
@@ -58,40 +58,40 @@ pub enum Pairing {
 /// in length.
 #[must_use]
 pub fn ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
-    estimate(these, those, pairing, median, |a, b| a / b)
+    estimate(these, those, pairing, 0.5, |a, b| a / b)
 }
 
 /// Returns the ratio of the lower quartiles, which vary less than medians on a busy host. Returns `None` in the same
 /// cases as [`ratio`].
 #[must_use]
 pub fn quartile_ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
-    estimate(these, those, pairing, lower_quartile, |a, b| a / b)
+    estimate(these, those, pairing, 0.25, |a, b| a / b)
 }
 
 /// Returns the difference of the medians, `these` − `those`, or `None` in the same cases as [`ratio`].
 #[must_use]
 pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
-    estimate(these, those, pairing, median, |a, b| a - b)
+    estimate(these, those, pairing, 0.5, |a, b| a - b)
 }
 
 /// Returns the median of `samples`. Returns `None` if there are too few samples.
 #[must_use]
 pub fn middle(samples: &[f64]) -> Option<Estimate> {
-    estimate(samples, samples, Pairing::Paired, median, |middle, _| middle)
+    estimate(samples, samples, Pairing::Paired, 0.5, |middle, _| middle)
 }
 
 /// Returns the 99th percentile of `samples`. Returns `None` if there are too few samples. The interval cannot exceed the
 /// largest sample, so it is too narrow if there are fewer than some hundred samples.
 #[must_use]
 pub fn p99(samples: &[f64]) -> Option<Estimate> {
-    estimate(samples, samples, Pairing::Paired, percentile_99, |high, _| high)
+    estimate(samples, samples, Pairing::Paired, 0.99, |high, _| high)
 }
 
 fn estimate(
     these: &[f64],
     those: &[f64],
     pairing: Pairing,
-    middle: fn(&mut [f64]) -> f64,
+    q: f64,
     figure: impl Fn(f64, f64) -> f64,
 ) -> Option<Estimate> {
     let fewest = these.len().min(those.len());
@@ -100,7 +100,7 @@ fn estimate(
     }
     let mut draw = Random::new(0x9e37_79b9_7f4a_7c15);
     let (mut a, mut b) = (these.to_vec(), those.to_vec());
-    let value = figure(middle(&mut a), middle(&mut b));
+    let value = figure(quantile(&mut a, q), quantile(&mut b, q));
     let mut figures: Vec<f64> = (0..DRAWS)
         .map(|_| {
             match pairing {
@@ -115,11 +115,11 @@ fn estimate(
                     b.fill_with(|| those[draw.below(those.len())]);
                 }
             }
-            figure(middle(&mut a), middle(&mut b))
+            figure(quantile(&mut a, q), quantile(&mut b, q))
         })
         .collect();
-    figures.sort_unstable_by(f64::total_cmp);
-    Some(Estimate { value, low: quantile(&figures, 0.025), high: quantile(&figures, 0.975) })
+    let [low, high] = [0.025, 0.975].map(|q| quantile(&mut figures, q));
+    Some(Estimate { value, low, high })
 }
 
 #[cfg(test)]

@@ -290,12 +290,13 @@ fn setup(
 fn burst(ran: &Ran) -> Burst {
     let ready = ran.took.len();
     let some = |value: f64| (ready > 0).then_some(value);
+    let quantile = |q| some(quantile(&mut ran.took.clone(), q));
     Burst {
         pods: ready + ran.pending,
         ready,
         pending: ran.pending,
-        p50_s: some(quantile(&ran.took, 0.5)),
-        p99_s: some(quantile(&ran.took, 0.99)),
+        p50_s: quantile(0.5),
+        p99_s: quantile(0.99),
         mean_s: some(ran.took.iter().sum::<f64>() / ready.max(1) as f64),
         last_s: ran.ready.last().copied(),
         last_event_s: ran.last_event,
