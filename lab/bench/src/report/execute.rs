@@ -8,7 +8,6 @@ use report::interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::{self, File};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Instant, SystemTime};
@@ -37,7 +36,6 @@ pub(super) fn part(
     experiment: &Experiment,
     command: Vec<String>,
     about: u64,
-    wakes: &UnixStream,
 ) -> Result<Kept, Error> {
     let place = directory.join(PLACE);
     let [out, err, picture] =
@@ -54,7 +52,7 @@ pub(super) fn part(
     process.stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?);
     let (begin, date) = (Instant::now(), circumstances::date(SystemTime::now()));
     let child = process.spawn().map_err(Error::at("execute", Path::new(process.get_program())))?;
-    let ended = wait(child, name, about, wakes, begin);
+    let ended = wait(child, name, about, begin);
     let (text, complaint) = (fs::read_to_string(&out), fs::read_to_string(&err));
     for file in [&out, &err] {
         let _ = fs::remove_file(file);
@@ -97,26 +95,16 @@ fn program(experiment: &Experiment) -> Result<PathBuf, Error> {
 }
 
 /// Waits for the end of the experiment, shows its progress, and forwards signals to it.
-fn wait(
-    mut child: Child,
-    name: &str,
-    about: u64,
-    wakes: &UnixStream,
-    begin: Instant,
-) -> Result<ExitStatus, Error> {
+fn wait(mut child: Child, name: &str, about: u64, begin: Instant) -> Result<ExitStatus, Error> {
     let failed = |errno| Error::errno("wait for", Path::new(name))(errno);
     let pid = Pid::from_child(&child);
     let mut progress = Progress::new();
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
     let mut told = false;
     loop {
-        // Once a signal has been forwarded, this process waits only for the exit of the experiment.
-        let mut fds = vec![PollFd::new(&handle, PollFlags::IN)];
-        if !told {
-            fds.push(PollFd::new(wakes, PollFlags::IN));
-        }
+        // A signal interrupts the wait.
         let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        match poll(&mut fds, Some(&second)) {
+        match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&second)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(failed(errno)),
         }

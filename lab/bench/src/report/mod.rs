@@ -69,7 +69,6 @@ fn measure(options: &Report, parts: &[(&Paper, &Part)]) -> Result<(), Error> {
     let _lock = kept::lock(directory)?;
     let runtimes = runtime::find(&options.runtimes)?;
     let host = Circumstances::take("see each part".to_owned(), runtimes, Path::new("/run"));
-    let wakes = interrupt::wakes()?;
     for (at, (_, part)) in parts.iter().enumerate() {
         let Way::Experiment(experiment) = &part.way else { continue };
         let name = &part.name;
@@ -82,7 +81,7 @@ fn measure(options: &Report, parts: &[(&Paper, &Part)]) -> Result<(), Error> {
         }
         let about = experiment.seconds(options.quick);
         eprintln!("{which}: {}, about {about} s", part.place);
-        let kept = execute::part(directory, name, experiment, words, about, &wakes)?;
+        let kept = execute::part(directory, name, experiment, words, about)?;
         match &kept.failure {
             None => eprintln!("{which}: done in {:.0} s", kept.seconds),
             Some(reason) => eprintln!("{which}: failed: {reason}"),
