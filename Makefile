@@ -22,7 +22,7 @@ endif
 # Additional features of test builds (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
-TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-cgtool dayfly-profile
+TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-profile
 # The release profile of the tools: they process more than a page of text and are optimized for speed, but link-time
 # optimization of all of them would take longer than everything else.
 FAST = CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3

@@ -51,7 +51,7 @@ fn beside(program: &str) -> Result<(), String> {
 
 fn bench_and_cgroup() -> Result<(), String> {
     bench()?;
-    beside("dayfly-cgtool")
+    beside("dayfly-host")
 }
 
 fn bench_and_criu() -> Result<(), String> {

@@ -41,10 +41,10 @@ pub fn tool() -> Result<(), String> {
         return Err("needs root".to_owned());
     }
     let runtime = dayfly_tests::runner::runtime_path();
-    let beside = runtime.parent().map(|directory| directory.join("dayfly-cgtool"));
+    let beside = runtime.parent().map(|directory| directory.join("dayfly-host"));
     match beside.filter(|path| path.exists()) {
         Some(_) => Ok(()),
-        None => Err("dayfly-cgtool is not beside dayfly".to_owned()),
+        None => Err("dayfly-host is not beside dayfly".to_owned()),
     }
 }
 

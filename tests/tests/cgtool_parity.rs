@@ -100,7 +100,7 @@ fn cgcreate(bed: &Bed) {
 }
 
 /// Compares the commands that create the groups in the article on consolidation
-/// (`lab/cgtool/tests/fixtures/seed-002`), and one command that creates several groups.
+/// (`lab/host/tests/fixtures/seed-002`), and one command that creates several groups.
 fn cgcreate_of_the_article(bed: &Bed) {
     let own = Own::new(bed);
     let create = |group: &str, owner: &[&str], controllers: &[&str]| {

@@ -322,7 +322,7 @@ fn snapshot_is_a_plan(bed: &Bed) {
 /// case's own.
 fn four_groups_of_seed_002(bed: &Bed) {
     let own = Own::new(bed);
-    let text = include_str!("../../lab/cgtool/tests/fixtures/seed-002/cgconfig.conf");
+    let text = include_str!("../../lab/host/tests/fixtures/seed-002/cgconfig.conf");
     let text = text.replace("group test", &format!("group {}/test", own.name));
     let text = text.replace("0-31", "0-1").replace("0-3;", "0;").replace("dba", "bin");
     let text = ["oracle2", "oracle3", "oracle4", "oracle"]

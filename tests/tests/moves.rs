@@ -210,7 +210,7 @@ fn directory_that_was_given(bed: &Bed) {
     };
     let programs = bed.dir.join("programs");
     fs::create_dir(&programs).expect("make");
-    for name in ["dayfly", "dayfly-cgtool"] {
+    for name in ["dayfly", "dayfly-host"] {
         let from = bed.runtime().with_file_name(name);
         let from = if name == "dayfly" { bed.runtime() } else { &from };
         dayfly_tests::program::copy(from, &programs.join(name));

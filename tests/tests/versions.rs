@@ -9,10 +9,9 @@ dayfly_tests::subject!(Tools, CASES);
 const CASES: &[Case] = &[case!(of_programs).needs(tools), case!(of_commands).needs(tools)];
 
 /// The tools, and the commands of dayfly that each of them executes.
-const TOOLS: [(&str, &[&str]); 5] = [
+const TOOLS: [(&str, &[&str]); 4] = [
     ("dayfly-bench", &["bench", "trace"]),
-    ("dayfly-cgtool", &["cgroup"]),
-    ("dayfly-host", &["host"]),
+    ("dayfly-host", &["host", "cgroup"]),
     ("dayfly-image", &["image", "rootfs", "gc"]),
     ("dayfly-profile", &["profile"]),
 ];

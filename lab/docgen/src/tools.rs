@@ -4,11 +4,10 @@ use clap::{Command, CommandFactory};
 
 /// Returns each tool's command line. Each comes with the name of the dayfly command whose subcommands it defines, or
 /// with an empty name if its subcommands are themselves dayfly commands.
-pub fn all() -> [(&'static str, Command); 5] {
+pub fn all() -> [(&'static str, Command); 4] {
     [
         ("bench", dayfly_bench::options::Options::command()),
         ("", dayfly_image::options::Options::command()),
-        ("", dayfly_cgtool::options::Options::command()),
         ("", dayfly_host::options::Options::command()),
         ("", dayfly_profile::options::Options::command()),
     ]

@@ -5,6 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The kinds of namespaces (namespaces(7)), by their names in /proc/self/ns.
+pub const NAMESPACES: [&str; 8] = ["cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts"];
+
 /// The source of facts.
 #[derive(Debug)]
 pub struct Facts {
@@ -98,6 +101,12 @@ impl Facts {
         self.version >= (major, minor)
     }
 
+    /// Returns whether the kernel has a feature: on this host by `probe`, on another one by its version.
+    #[must_use]
+    pub fn can(&self, probe: fn() -> bool, (major, minor): (u32, u32)) -> bool {
+        if self.is_live() { probe() } else { self.since(major, minor) }
+    }
+
     /// Returns the value of an option in the kernel's configuration: `y` or `m`, or empty if the option is not set.
     /// `None` if the configuration is not available.
     #[must_use]
@@ -110,10 +119,8 @@ impl Facts {
 
     fn config_gz(&self) -> Option<String> {
         let mut gzip = Command::new("gzip");
-        gzip.arg("-dc")
-            .arg(self.path("/proc/config.gz"))
-            .stdin(Stdio::null())
-            .stderr(Stdio::null());
+        gzip.arg("-dc").arg(self.path("/proc/config.gz"));
+        gzip.stdin(Stdio::null()).stderr(Stdio::null());
         let output = gzip.output().ok().filter(|output| output.status.success())?;
         String::from_utf8(output.stdout).ok()
     }

@@ -1,4 +1,4 @@
-//! `dayfly host`: the effects of this host on container starts. The *article on mount lock contention*, which several
+//! `dayfly host`: the effects of this host on container starts; and `dayfly cgroup`: its cgroups. The *article on mount lock contention*, which several
 //! modules cite, is "Mount Mayhem at Netflix: Scaling Containers on Modern CPUs".
 //!
 //! | part | what |
@@ -11,12 +11,15 @@
 //! | [`score`] | a number for schedulers, and its components |
 //! | [`limit`] | the limit on concurrent starts |
 //! | [`chart`] | pictures of CSV |
-//! | [`output`] | writing results |
+//! | [`cgroups`] | the commands of `dayfly cgroup` |
+//! | [`account`], [`output`], [`boot`] | users by name; writing results; files that act at boot |
 //! | [`options`] | the command line |
 //!
-//! Only [`dynmods`] and [`limit`] change a host. In `check`, only `probe` and `measured` make system calls to test the
+//! Of `dayfly host`, only [`dynmods`] and [`limit`] change a host. In `check`, only `probe` and `measured` make system calls to test the
 //! running kernel, and they leave nothing behind.
 
+pub mod account;
+pub mod cgroups;
 pub mod chart;
 pub mod check;
 pub mod dynmods;
@@ -31,16 +34,23 @@ pub mod output;
 pub mod score;
 
 use self::facts::Facts;
-use crate::options::{Favordynmods, HostCommand};
+use crate::options::{Command, Favordynmods, HostCommand};
 use report::Error;
 use std::process::ExitCode;
 
-/// Executes `command`. Returns the exit code of the check, or of the program that `favordynmods auto` ran; 0 for other
-/// commands.
+/// Executes `command`. Returns the exit code of the check, of a comparison, or of the program that `favordynmods auto`
+/// ran; 0 for other commands.
 ///
 /// # Errors
 /// Those of the command.
-pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
+pub fn execute(command: Command) -> Result<ExitCode, Error> {
+    match command {
+        Command::Cgroup(command) => cgroups::execute(command),
+        Command::Host(command) => host(command),
+    }
+}
+
+fn host(command: HostCommand) -> Result<ExitCode, Error> {
     match command {
         HostCommand::Check(options) => {
             // The exit code lets scripts distinguish a host that could not be examined from one that can be improved.
@@ -62,19 +72,13 @@ pub fn execute(command: HostCommand) -> Result<ExitCode, Error> {
 fn favordynmods(command: Favordynmods) -> Result<ExitCode, Error> {
     match command {
         Favordynmods::Status { format, sysroot } => {
-            dynmods::status(&Facts::of(sysroot.as_deref())?, format)
+            dynmods::status(&Facts::of(sysroot.as_deref())?, format)?
         }
         Favordynmods::Auto { command } => return dynmods::auto(&Facts::of(None)?, &command),
-        Favordynmods::On(options) => {
-            dynmods::on(&Facts::of(options.sysroot.as_deref())?, options.yes)
-        }
-        Favordynmods::Off(options) => dynmods::off(&Facts::of(options.sysroot.as_deref())?),
-        Favordynmods::Persist(options) => {
-            dynmods::persist(&Facts::of(options.sysroot.as_deref())?, options.yes)
-        }
-        Favordynmods::Unpersist(options) => {
-            dynmods::unpersist(&Facts::of(options.sysroot.as_deref())?)
-        }
-    }?;
+        Favordynmods::On(options) => dynmods::on(&options.facts()?, options.yes)?,
+        Favordynmods::Off(options) => dynmods::off(&options.facts()?)?,
+        Favordynmods::Persist(options) => dynmods::persist(&options.facts()?, options.yes)?,
+        Favordynmods::Unpersist(options) => dynmods::unpersist(&options.facts()?)?,
+    }
     Ok(ExitCode::SUCCESS)
 }

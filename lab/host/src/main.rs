@@ -1,10 +1,9 @@
-//! The `dayfly-host` program, which `dayfly host` executes.
+//! The `dayfly-host` program, which `dayfly host` and `dayfly cgroup` execute.
 
-use dayfly_host::options::{Command, Options};
+use dayfly_host::options::Options;
 use report::usage;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let Command::Host(command) = usage::arguments::<Options>().command;
-    dayfly_host::execute(command).unwrap_or_else(usage::fail)
+    dayfly_host::execute(usage::arguments::<Options>().command).unwrap_or_else(usage::fail)
 }

@@ -1,7 +1,9 @@
-//! The options of `dayfly host`.
+//! The options of `dayfly host`; those of `dayfly cgroup` are in [`crate::cgroups::options`].
 
+use crate::cgroups::options::CgroupCommand;
+use crate::facts::Facts;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use report::{Format, time};
+use report::{Error, Format, time};
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,6 +23,9 @@ pub enum Command {
     /// Check the properties of this host that affect container starts
     #[command(subcommand)]
     Host(HostCommand),
+    /// Plan, apply and change the cgroups of this host
+    #[command(subcommand)]
+    Cgroup(CgroupCommand),
 }
 
 /// Commands of `dayfly host`.
@@ -123,6 +128,16 @@ pub struct Switch {
     /// Change the host whose files are below DIR, which must not be running
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
+}
+
+impl Switch {
+    /// Returns the facts of the host to change.
+    ///
+    /// # Errors
+    /// Those of [`Facts::of`].
+    pub fn facts(&self) -> Result<Facts, Error> {
+        Facts::of(self.sysroot.as_deref())
+    }
 }
 
 /// `locks`.

@@ -362,3 +362,24 @@ fn what_is_no_host_is_refused() {
     let refused = look(&facts, false).unwrap_err().to_string();
     assert!(refused.ends_with("the path is no UTF-8"), "{refused}");
 }
+
+/// Tests that each row of the table of verdicts is one that the checks look up.
+#[test]
+fn no_row_of_the_table_is_unused() {
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/check");
+    let files = std::fs::read_dir(&top).unwrap().flatten().map(|entry| entry.path());
+    let files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|it| it == "rs")).collect();
+    let source: String = files.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    let table = std::fs::read_to_string(top.join("verdicts.toml")).unwrap();
+    let rows = table.lines().filter_map(|line| match line.strip_prefix('[') {
+        Some(id) => id.strip_suffix(']'),
+        None => line.split_once(" = { level").map(|(case, _)| case),
+    });
+    for row in rows {
+        assert!(
+            source.contains(&format!("\"{row}\"")) || ["v1", "v2", "hybrid"].contains(&row),
+            "{row}"
+        );
+    }
+}

@@ -2,17 +2,9 @@
 
 use crate::facts::Facts;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::fs;
 use std::path::Path;
-
-/// An engine's store.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Store {
-    /// The engine.
-    pub name: &'static str,
-    /// The largest number of layers that an image in the store has.
-    pub layers: u64,
-}
 
 /// The directories where engines keep manifests, or configurations that list layers.
 const PLACES: [(&str, &str); 4] = [
@@ -28,51 +20,39 @@ const LARGEST: u64 = 1 << 20;
 /// The fields of a manifest or a configuration that list layers.
 #[derive(Deserialize)]
 struct Image {
-    layers: Option<Vec<serde::de::IgnoredAny>>,
+    layers: Option<Vec<IgnoredAny>>,
     rootfs: Option<RootFs>,
 }
 
 #[derive(Deserialize)]
 struct RootFs {
-    diff_ids: Option<Vec<serde::de::IgnoredAny>>,
+    diff_ids: Option<Vec<IgnoredAny>>,
 }
 
-/// Returns the stores that contain images.
+/// Returns the largest number of layers that an image of this host has, with the engine in whose store it is; `None` if
+/// there are no images.
 #[must_use]
-pub fn stores(facts: &Facts) -> Vec<Store> {
-    let store = |&(name, place): &(&'static str, &str)| {
-        let layers = largest(&facts.path(place));
-        (layers > 0).then_some(Store { name, layers })
-    };
-    PLACES.iter().filter_map(store).collect()
+pub fn largest(facts: &Facts) -> Option<(&'static str, u64)> {
+    let stores = PLACES.map(|(name, place)| {
+        let paths = fs::read_dir(facts.path(place)).into_iter().flatten().flatten();
+        (name, paths.map(|entry| of_store(&entry.path())).max().unwrap_or(0))
+    });
+    stores.into_iter().filter(|(_, layers)| *layers > 0).max_by_key(|(_, layers)| *layers)
 }
 
-fn largest(directory: &Path) -> u64 {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    paths
-        .map(|path| if path.is_dir() { of_directory(&path) } else { layers(&path) })
-        .max()
-        .unwrap_or(0)
-}
-
-/// Returns the number of layers of the image in a directory. For dayfly the directory contains a list of the layers,
-/// and for Podman the manifest.
-fn of_directory(image: &Path) -> u64 {
-    match fs::read_to_string(image.join("layers")) {
+/// Returns the number of layers of an entry of a store. An entry of dayfly's store is a directory that contains a list of
+/// the layers, and one of Podman's a directory that contains the manifest.
+fn of_store(entry: &Path) -> u64 {
+    match fs::read_to_string(entry.join("layers")) {
         Ok(list) => list.lines().count() as u64,
-        Err(_) => layers(&image.join("manifest")),
+        Err(_) if entry.is_dir() => layers(&entry.join("manifest")).unwrap_or(0),
+        Err(_) => layers(entry).unwrap_or(0),
     }
 }
 
-fn layers(file: &Path) -> u64 {
-    let small = fs::metadata(file).is_ok_and(|file| file.is_file() && file.len() <= LARGEST);
-    let Some(text) = small.then(|| fs::read(file).ok()).flatten() else { return 0 };
-    if text.first() != Some(&b'{') {
-        return 0;
-    }
-    let Ok(image) = serde_json::from_slice::<Image>(&text) else { return 0 };
-    let listed = image.layers.map(|layers| layers.len());
-    let differences = image.rootfs.and_then(|rootfs| rootfs.diff_ids).map(|ids| ids.len());
-    listed.or(differences).unwrap_or(0) as u64
+fn layers(file: &Path) -> Option<u64> {
+    fs::metadata(file).ok().filter(|file| file.is_file() && file.len() <= LARGEST)?;
+    let image: Image = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
+    let listed = image.layers.or_else(|| image.rootfs?.diff_ids)?;
+    Some(listed.len() as u64)
 }

@@ -5,9 +5,8 @@ mod migration;
 mod stopwatch;
 
 use self::migration::Migration;
-use self::stopwatch::{Stopwatch, Times};
-use super::verdict::Level::{Good, Note, Warning};
-use super::verdict::{Level, Section, Verdict};
+use self::stopwatch::{All, Stopwatch, Times};
+use super::verdict::{Section, Verdict};
 use crate::dynmods::State;
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
@@ -15,8 +14,9 @@ use report::Error;
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::thread::{MembarrierCommand, membarrier};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
 use sys::errand::ask;
 use sys::ns::unshare;
@@ -30,13 +30,26 @@ const QUICK: [(&str, CloneFlags); 5] = [
     ("time", CloneFlags::NEWTIME),
 ];
 
+/// The operations that are judged alone, each with the time in microseconds from which it is slow.
+const LIMITS: [(&str, f64); 5] = [
+    ("measured.net", 5000.0),
+    ("measured.ipc", 1000.0),
+    ("measured.mqueue", 5000.0),
+    ("measured.mnt", 2000.0),
+    ("measured.spawn", 10_000.0),
+];
+
+/// Advice for slow operations.
+const NEWER: &str = "a newer kernel, or less load on this one";
+
 /// Measures and judges all costs. Without root, only fork and exec are measured.
 ///
 /// # Errors
 /// The user interrupted the measurement.
 pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
     let migration = Migration::prepare(layout);
-    let unified = layout.unified.as_deref().and_then(migration::Group::make);
+    let unified = layout.unified.as_deref().map(Path::new);
+    let unified = unified.and_then(|top| migration::Group::named("birth", top).ok());
     let mut watch = Stopwatch::default();
     watch.add("net", || made(CloneFlags::NEWNET));
     watch.add("ipc", || made(CloneFlags::NEWIPC));
@@ -59,87 +72,50 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
         watch.add("birth", || whole(|| ask(Some(group.descriptor()), || Ok(0))));
     }
     let times = watch.run()?;
-    let of = |name: &str| times.iter().find(|(other, _)| *other == name).map(|(_, times)| times);
 
-    let mut verdicts = vec![
-        judge(
-            ("measured.net", "network namespace"),
-            of("net"),
-            5000.0,
-            "created in parallel with init's work; 47 700 µs in all on Linux 4.5",
-        ),
-        judge(
-            ("measured.ipc", "IPC namespace"),
-            of("ipc"),
-            1000.0,
-            "10 900 µs before Linux 5.9: it waited for RCU",
-        ),
-        judge(
-            ("measured.mqueue", "mount of mqueue"),
-            of("mqueue"),
-            5000.0,
-            "16 800 µs before Linux 4.16",
-        ),
-        judge(
-            ("measured.mnt", "mount namespace"),
-            of("mnt"),
-            2000.0,
-            "this host's table, copied; dayfly copies one mount",
-        ),
-        others(&times),
-        judge(
-            ("measured.spawn", "fork and exec"),
-            of("spawn"),
-            10_000.0,
-            "every command of a container's life cycle takes this time",
-        ),
-    ];
-    if let Some(grace) = of("grace") {
-        let about = ("measured.grace", "RCU grace period");
-        let why = "a move between cgroups may wait for it";
-        verdicts.push(figures(Verdict::new(about, Good, grace.text(), why), grace));
-    }
-    verdicts.push(moved(facts, layout, of("move"), migration.as_ref().err()));
-    if let (Some(process), Some(thread)) = (of("own_move"), of("thread_move")) {
+    let mut verdicts: Vec<Verdict> = LIMITS.map(|(id, most)| judge(id, most, &times)).into();
+    verdicts.insert(4, others(&times));
+    verdicts.extend(times.get("grace").map(|grace| timed("measured.grace", "time", grace)));
+    verdicts.push(moved(facts, layout, times.get("move"), migration.as_ref().err()));
+    if let (Some(process), Some(thread)) = (times.get("own_move"), times.get("thread_move")) {
         verdicts.push(moved_itself(process, thread));
     }
-    if let (Some(birth), Some(fork)) = (of("birth"), of("fork")) {
-        let about = ("measured.birth", "birth in a cgroup");
-        let fact = format!("{:.0} µs apart, {:.0} outside one", birth.apart, fork.apart);
-        let why = "no move, no wait for a grace period";
-        verdicts.push(figures(Verdict::new(about, Good, fact, why), birth));
+    if let (Some(birth), Some(fork)) = (times.get("birth"), times.get("fork")) {
+        let (apart, outside) = (format!("{:.0}", birth.apart), format!("{:.0}", fork.apart));
+        let verdict = timed("measured.birth", "time", birth);
+        verdicts.push(verdict.with("birth", apart).with("fork", outside));
     }
     Ok(Section { title: "measured here", verdicts })
 }
 
 /// Times the creation of a namespace in a separate process, which exits afterwards.
 fn made(kind: CloneFlags) -> Result<f64, Errno> {
-    let nanoseconds = ask(None, || {
+    in_a_process(|| {
         let start = Instant::now();
         unshare(kind)?;
-        Ok(elapsed(start))
-    })?;
-    Ok(f64::from(nanoseconds) / 1e3)
+        Ok(start.elapsed())
+    })
 }
 
 /// Times a detached mount of mqueue in a new IPC namespace.
 fn mqueue() -> Result<f64, Errno> {
-    let nanoseconds = ask(None, || {
+    in_a_process(|| {
         unshare(CloneFlags::NEWIPC)?;
         let start = Instant::now();
         let fs = fsopen(c"mqueue", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&fs)?;
         let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-        let nanoseconds = elapsed(start);
+        let took = start.elapsed();
         // Closing the mount takes a grace period, which must not be measured.
         drop(mount);
-        Ok(nanoseconds)
-    })?;
-    Ok(f64::from(nanoseconds) / 1e3)
+        Ok(took)
+    })
 }
 
-fn elapsed(start: Instant) -> u32 {
-    start.elapsed().as_nanos().try_into().unwrap_or(u32::MAX)
+/// Runs `work` in a process of its own, and returns the time that it reports in microseconds.
+fn in_a_process(work: impl FnOnce() -> Result<Duration, Errno>) -> Result<f64, Errno> {
+    let nanoseconds = ask(None, || Ok(work()?.as_nanos().try_into().unwrap_or(u32::MAX)))?;
+    Ok(f64::from(nanoseconds) / 1e3)
 }
 
 fn spawn() -> Result<f64, Errno> {
@@ -159,46 +135,38 @@ fn whole<T>(work: impl FnOnce() -> Result<T, Errno>) -> Result<f64, Errno> {
     Ok(start.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Compares the times of an operation with their limits.
-fn judge(
-    about: (&'static str, &'static str),
-    times: Option<&Times>,
-    most: f64,
-    why: &str,
-) -> Verdict {
-    let Some(times) = times else {
-        return Verdict::new(about, Note, "not measured", "refused here: requires root");
-    };
-    let level = if times.apart > most { Warning } else { Good };
-    let verdict = Verdict::new(about, level, times.text(), why);
-    figures(verdict, times).fix_if(level == Warning, "a newer kernel, or less load on this one")
+/// Compares the times of an operation with their limit.
+fn judge(id: &'static str, most: f64, times: &All) -> Verdict {
+    let name = id.trim_start_matches("measured.");
+    times.get(name).map_or_else(
+        || Verdict::of(id, "unmeasured"),
+        |times| timed(id, "time", times).warn_if(times.apart > most, NEWER),
+    )
 }
 
-fn figures(verdict: Verdict, times: &Times) -> Verdict {
-    verdict
-        .figure("apart_us", times.apart)
-        .figure("in_a_row_us", times.in_a_row)
-        .figure("rounds", times.rounds)
+/// Returns a verdict with the times of an operation.
+fn timed(id: &'static str, case: &str, times: &Times) -> Verdict {
+    let Times { apart, in_a_row, rounds } = times;
+    Verdict::of(id, case)
+        .with("times", format!("{apart:.0} µs apart, {in_a_row:.0} in a row"))
+        .figure("apart_us", *apart)
+        .figure("in_a_row_us", *in_a_row)
+        .figure("rounds", *rounds)
 }
 
-fn others(times: &[(&'static str, Times)]) -> Verdict {
-    let about = ("measured.others", "other namespaces");
-    let of = |name: &str| times.iter().find(|(other, _)| *other == name).map(|(_, times)| times);
-    let known: Vec<(&str, &Times)> =
-        QUICK.iter().filter_map(|(name, _)| Some((*name, of(name)?))).collect();
+fn others(times: &All) -> Verdict {
+    let known = QUICK.iter().filter_map(|(name, _)| Some((*name, times.get(name)?.apart)));
+    let known: Vec<(&str, f64)> = known.collect();
     if known.is_empty() {
-        return judge(about, None, 0.0, "");
+        return Verdict::of("measured.others", "unmeasured");
     }
     let list: Vec<String> =
-        known.iter().map(|(name, times)| format!("{name} {:.0}", times.apart)).collect();
-    let slow = known.iter().any(|(_, times)| times.apart > 2000.0);
-    let level: Level = if slow { Warning } else { Good };
-    let fact = format!("{} µs", list.join(", "));
-    let verdict = Verdict::new(about, level, fact, "together less than a network namespace")
-        .fix_if(slow, "a newer kernel, or less load on this one");
-    known
-        .iter()
-        .fold(verdict, |verdict, (name, times)| verdict.figure(&format!("{name}_us"), times.apart))
+        known.iter().map(|(name, apart)| format!("{name} {apart:.0}")).collect();
+    let verdict = Verdict::of("measured.others", "times")
+        .with("list", list.join(", "))
+        .warn_if(known.iter().any(|(_, apart)| *apart > 2000.0), NEWER);
+    let figure = |verdict: Verdict, (name, apart)| verdict.figure(&format!("{name}_us"), apart);
+    known.into_iter().fold(verdict, figure)
 }
 
 /// Judges the time that it takes to move a process between two cgroups.
@@ -208,38 +176,26 @@ fn moved(
     times: Option<&Times>,
     refused: Option<&Error>,
 ) -> Verdict {
-    let about = ("measured.move", "move between cgroups");
     let Some(times) = times else {
-        let why = refused.map_or_else(|| "it was refused here".to_owned(), ToString::to_string);
-        return Verdict::new(about, Note, "not measured", why);
+        let reason = refused.map_or_else(|| "it was refused here".to_owned(), ToString::to_string);
+        return Verdict::of("measured.move", "refused").with("reason", reason);
     };
     let waits = times.apart > 1000.0 && times.apart > 3.0 * times.in_a_row;
-    let favoured = State::of(facts, layout).is_on();
-    let (level, why) = match (waits, layout.mode()) {
-        (false, _) => (Good, "no wait for a grace period"),
-        (true, Mode::V2) => (Note, "waits for a grace period; dayfly moves no process, others do"),
-        (true, _) => (Note, "waits for a grace period; dayfly's starts don't"),
+    let (case, fix) = match (waits, layout.mode()) {
+        (false, _) => ("quick", ""),
+        (true, Mode::V2) => ("waits", "dayfly host favordynmods on, for other runtimes"),
+        (true, _) => ("waits_v1", "boot with cgroup_favordynmods=true"),
     };
-    let fix = match layout.mode() {
-        Mode::V2 => "dayfly host favordynmods on, for other runtimes",
-        _ => "boot with cgroup_favordynmods=true",
-    };
-    figures(Verdict::new(about, level, times.text(), why), times).fix_if(waits && !favoured, fix)
+    timed("measured.move", case, times).fix_if(waits && !State::of(facts, layout).is_on(), fix)
 }
 
 /// Judges the two ways in which a single-threaded process can move itself on v1: through `cgroup.procs`, or through
 /// `tasks`, as dayfly's init does.
 fn moved_itself(process: &Times, thread: &Times) -> Verdict {
-    let about = ("measured.thread_move", "move of a start, v1");
-    let fact = format!("{:.0} µs apart, {:.0} by cgroup.procs", thread.apart, process.apart);
-    let verdict = match thread.apart > 1000.0 && thread.apart * 2.0 > process.apart {
-        false => {
-            Verdict::new(about, Good, fact, "one thread, by tasks: no wait for a grace period")
-        }
-        true => Verdict::new(about, Warning, fact, "waits, which Linux 5.5 and newer should not")
-            .fix("less load on this host"),
-    };
-    figures(verdict, thread)
+    let waits = thread.apart > 1000.0 && thread.apart * 2.0 > process.apart;
+    timed("measured.thread_move", if waits { "waits" } else { "quick" }, thread)
+        .with("thread", format!("{:.0}", thread.apart))
+        .with("process", format!("{:.0}", process.apart))
         .figure("procs_apart_us", process.apart)
         .figure("procs_in_a_row_us", process.in_a_row)
 }

@@ -1,8 +1,7 @@
 //! The mount table, and the mount operations of many containers that have many layers and their own id ranges.
 
-use super::images::{self, Store};
-use super::verdict::Level::{Error, Good, Note, Warning};
-use super::verdict::{Level, Section, Verdict};
+use super::images;
+use super::verdict::{Section, Verdict};
 use crate::engines::Containerd;
 use crate::facts::{Facts, Mount, mounts};
 use measure::statistics::median;
@@ -25,117 +24,76 @@ pub fn section(facts: &Facts, measure: bool) -> Section {
     let text = facts.text("/proc/self/mountinfo").unwrap_or_default();
     let table = mounts(&text);
     let containerd = Containerd::find(facts);
-    let stores = images::stores(facts);
     let verdicts = vec![
-        length(facts, &table, measure && facts.is_live()),
-        risk(&table, &stores, containerd.as_ref()),
+        length(facts, table.len(), measure && facts.is_live()),
+        risk(facts, &table, containerd.as_ref()),
         engine(containerd.as_ref()),
     ];
     Section { title: "mounts", verdicts }
 }
 
 /// Checks the length of the table and the time to read it.
-fn length(facts: &Facts, table: &[Mount], measure: bool) -> Verdict {
-    let about = ("mounts.table", "mount table");
-    let count = table.len();
+fn length(facts: &Facts, count: usize, measure: bool) -> Verdict {
     let time = measure.then(|| {
-        let mut times: Vec<f64> = (0..READS).filter_map(|_| read(facts)).collect();
-        median(&mut times)
+        let path = facts.path("/proc/self/mountinfo");
+        let read = |_| {
+            let start = Instant::now();
+            fs::read(&path).ok().map(|_| start.elapsed().as_secs_f64() * 1e6)
+        };
+        median(&mut (0..READS).filter_map(read).collect::<Vec<f64>>())
     });
-    let read = time.map_or_else(String::new, |time| format!(", read in {time:.0} µs"));
-    let fact = format!("{}{read}", counted(count, "mount"));
-    let slow = time.unwrap_or(0.0);
-    let leaked = "findmnt -t overlay; umount mounts that no container uses";
-    let verdict = match (count, slow) {
-        (_, slow) if slow > 1e6 => Verdict::new(
-            about,
-            Error,
-            fact,
-            "health checks and systemd also read it: after 30 s, nodes count as failed",
-        )
-        .fix(leaked),
-        (count, slow) if count > LONG || slow > 1e5 => Verdict::new(
-            about,
-            Warning,
-            fact,
-            "systemd reads it at every mount; runtimes that copy it take 4 ms per thousand mounts",
-        )
-        .fix(leaked),
-        _ => Verdict::new(about, Good, fact, "short; dayfly doesn't copy it in any case"),
+    let case = match (count, time.unwrap_or(0.0)) {
+        (_, slow) if slow > 1e6 => "slow",
+        (count, slow) if count > LONG || slow > 1e5 => "long",
+        _ => "short",
     };
-    let verdict = verdict.figure("mounts", count);
+    let verdict = Verdict::of("mounts.table", case)
+        .with("count", counted(count, "mount"))
+        .with("read", time.map_or_else(String::new, |time| format!(", read in {time:.0} µs")))
+        .figure("mounts", count);
     match time {
         Some(time) => verdict.figure("read_us", time),
         None => verdict,
     }
 }
 
-fn read(facts: &Facts) -> Option<f64> {
-    let path = facts.path("/proc/self/mountinfo");
-    let start = Instant::now();
-    fs::read(path).ok()?;
-    Some(start.elapsed().as_secs_f64() * 1e6)
-}
-
 /// Judges the risk that the host stalls because of many containers that have many layers and user namespaces.
-fn risk(table: &[Mount], stores: &[Store], containerd: Option<&Containerd>) -> Verdict {
-    let about = ("mounts.layers", "layers × containers");
+fn risk(facts: &Facts, table: &[Mount], containerd: Option<&Containerd>) -> Verdict {
     let overlays: Vec<&Mount> = table.iter().filter(|mount| mount.kind == "overlay").collect();
     let mounted = overlays.iter().map(|mount| layers(mount)).max().unwrap_or(0);
     let idmapped = table.iter().filter(|mount| mount.options.contains("idmapped")).count();
-    let largest = stores.iter().max_by_key(|store| store.layers);
-    let stored = largest.map_or(0, |store| store.layers);
+    let (engine, stored) = images::largest(facts).unwrap_or_default();
     let most = mounted.max(stored);
-    let mut parts = Vec::new();
-    parts.push(match overlays.len() {
+    let mut parts = vec![match overlays.len() {
         0 => "no overlay mounted".to_owned(),
         1 => format!("1 overlay mounted, {}", counted(mounted, "layer")),
         count => format!("{count} overlays mounted, at most {}", counted(mounted, "layer")),
-    });
-    if let Some(store) = largest {
-        parts.push(format!("largest image {} ({})", counted(stored, "layer"), store.name));
+    }];
+    if stored > 0 {
+        parts.push(format!("largest image {} ({engine})", counted(stored, "layer")));
     }
     if idmapped > 0 {
         parts.push(counted(idmapped as u64, "id-mapped mount"));
     }
-    let fact = parts.join("; ");
-    let slow = containerd.is_some_and(|containerd| !containerd.maps_once());
-    let (ours, theirs) = (BURST, containerd.map(|it| it.mount_operations(BURST, most)));
-    let level = match (most, slow) {
-        (MANY_LAYERS.., true) => Warning,
-        (10.., true) => Note,
-        _ => Good,
+    let case = match (most, containerd.is_some_and(|containerd| !containerd.maps_once())) {
+        (0, _) => "none",
+        (MANY_LAYERS.., true) => "many",
+        (10.., true) => "some",
+        _ => "good",
     };
-    let operations = |count: u64| format!("{} mount operations", grouped(count));
-    let verdict = match (most, theirs) {
-        (0, _) => Verdict::new(about, level, fact, "nothing to map"),
-        (_, Some(theirs)) => Verdict::new(
-            about,
-            level,
-            fact,
-            format!(
-                "{BURST} starts with ids of their own: {} by this containerd, {ours} by dayfly, none in the host's table",
-                operations(theirs)
-            ),
-        ),
-        (_, None) => Verdict::new(
-            about,
-            level,
-            fact,
-            format!(
-                "{BURST} starts with ids of their own: {} by layer, {ours} by dayfly, none in the host's table",
-                operations(BURST * 2 * (1 + 2 * most))
-            ),
-        ),
-    };
-    let verdict = verdict
-        .fix_if(level >= Warning, "update containerd, or have images of fewer layers")
+    let theirs = containerd.map(|it| it.mount_operations(BURST, most));
+    let by_layer = BURST * 2 * (1 + 2 * most);
+    let verdict = Verdict::of("mounts.layers", case)
+        .with("fact", parts.join("; "))
+        .with("burst", BURST)
+        .with("operations", grouped(theirs.unwrap_or(by_layer)))
+        .with("engine", if theirs.is_some() { "this containerd" } else { "layer" })
         .figure("overlays", overlays.len())
         .figure("layers_mounted", mounted)
         .figure("layers_stored", stored)
         .figure("idmapped", idmapped)
-        .figure("operations_by_layer", BURST * 2 * (1 + 2 * most))
-        .figure("operations_dayfly", ours);
+        .figure("operations_by_layer", by_layer)
+        .figure("operations_dayfly", BURST);
     match theirs {
         Some(theirs) => verdict.figure("operations_containerd", theirs),
         None => verdict,
@@ -155,50 +113,23 @@ fn layers(mount: &Mount) -> u64 {
 }
 
 fn engine(containerd: Option<&Containerd>) -> Verdict {
-    let about = ("mounts.containerd", "containerd");
-    let Some(containerd) = containerd else {
-        return Verdict::new(
-            about,
-            Good,
-            "not here",
-            "no engine maps the layers of images one by one",
-        );
+    let Some(containerd) = containerd else { return Verdict::of("mounts.containerd", "none") };
+    let case = match (containerd.maps_once(), containerd.looks_unmapped()) {
+        (true, true) => "once",
+        (true, false) => "twice",
+        (false, _) => "each_layer",
     };
-    let fact = containerd.version.clone();
-    let level: Level = if containerd.maps_once() { Good } else { Warning };
-    let verdict = match (containerd.maps_once(), containerd.looks_unmapped()) {
-        (true, true) => {
-            Verdict::new(about, level, fact, "maps the ids of an image once per container")
-        }
-        (true, false) => Verdict::new(
-            about,
-            level,
-            fact,
-            "maps the ids of an image twice per container; 2.3 once",
-        ),
-        (false, _) => Verdict::new(
-            about,
-            level,
-            fact,
-            "maps each layer twice per container: bursts stall on a lock",
-        )
-        .fix("update to containerd 2.2, 2.1.5 or 2.0.7"),
-    };
-    verdict.figure("maps_once", containerd.maps_once())
+    Verdict::of("mounts.containerd", case)
+        .with("version", &containerd.version)
+        .figure("maps_once", containerd.maps_once())
 }
 
 /// Formats a number with its digits in groups of three: `20 200`.
 fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let first = digits.len() % 3;
-    let mut text = digits.get(..first).unwrap_or_default().to_owned();
-    for group in digits.as_bytes().get(first..).unwrap_or_default().chunks(3) {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.extend(group.iter().copied().map(char::from));
+    match number {
+        ..1000 => number.to_string(),
+        _ => format!("{} {:03}", grouped(number / 1000), number % 1000),
     }
-    text
 }
 
 #[cfg(test)]
@@ -217,8 +148,6 @@ mod tests {
 
     #[test]
     fn numbers_in_groups() {
-        assert_eq!(grouped(20_200), "20 200");
-        assert_eq!(grouped(600), "600");
-        assert_eq!(grouped(1_000_000), "1 000 000");
+        assert_eq!([600, 20_200, 1_000_000].map(grouped), ["600", "20 200", "1 000 000"]);
     }
 }

@@ -72,13 +72,13 @@ struct Columns {
 impl Columns {
     fn write(&self, text: &mut String, verdict: &Verdict, look: Look) {
         let Verdict { level, name, fact, why, fix, .. } = verdict;
-        let colour = match level {
-            Level::Good => "32",
-            Level::Note => "36",
-            Level::Warning => "33",
-            Level::Error => "31",
+        let (mark, colour) = match level {
+            Level::Good => ("✓", "32"),
+            Level::Note => ("·", "36"),
+            Level::Warning => ("!", "33"),
+            Level::Error => ("✗", "31"),
         };
-        let mark = paint(&level.mark().to_string(), colour, look);
+        let mark = paint(mark, colour, look);
         let (facts, whys) = (wrap(fact, self.facts), wrap(why, self.whys));
         for line in 0..facts.len().max(whys.len()) {
             let first = line == 0;
@@ -133,33 +133,39 @@ mod tests {
         assert!(wrap("", 7).is_empty());
     }
 
-    #[test]
-    fn a_long_command_begins_farther_left() {
-        let long = "x".repeat(74);
-        let verdict = Verdict::new(("a.b", "one"), Level::Note, "fact", "why").fix(&*long);
-        let section = Section { title: "things", verdicts: vec![verdict] };
-        let text = draw("head", &[section], Look { width: 80, colour: false });
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains(&format!("\n    → {long}\n")), "{text}");
+    /// Draws verdicts, each with a name, level, fact, effect and advice.
+    fn drawn(width: usize, verdicts: &[(&'static str, Level, &str, &str, &[&str])]) -> String {
+        let verdict = |&(name, level, fact, why, fix): &(_, _, &str, &str, &[&str])| Verdict {
+            id: "a.b",
+            name,
+            level,
+            fact: fact.to_owned(),
+            why: why.to_owned(),
+            fix: fix.iter().map(|fix| (*fix).to_owned()).collect(),
+            data: serde_json::Map::new(),
+        };
+        let verdicts = verdicts.iter().map(verdict).collect();
+        draw("head", &[Section { title: "things", verdicts }], Look { width, colour: false })
     }
 
     #[test]
-    fn columns_share_a_narrow_terminal() {
+    fn lines_are_as_wide_as_the_terminal() {
+        let long = "x".repeat(74);
+        let text = drawn(80, &[("one", Level::Note, "fact", "why", &[&long])]);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        // A long command begins farther left.
+        assert!(text.contains(&format!("\n    → {long}\n")), "{text}");
         let words = "of a fact and its reason, ".repeat(6);
-        let verdict = Verdict::new(("a.b", "shield of the runtime"), Level::Good, &*words, &*words);
-        let section = Section { title: "things", verdicts: vec![verdict] };
         for width in [80, 132] {
-            let text = draw("head", std::slice::from_ref(&section), Look { width, colour: false });
+            let text = drawn(width, &[("shield of the runtime", Level::Good, &words, &words, &[])]);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         }
     }
 
     #[test]
     fn a_screen() {
-        let good = Verdict::new(("a.b", "one"), Level::Good, "fact", "why it is so");
-        let bad = Verdict::new(("a.c", "another"), Level::Error, "no", "bad").fix("do it");
-        let section = Section { title: "things", verdicts: vec![good, bad] };
-        let text = draw("head", &[section], Look { width: 100, colour: false });
+        let good = ("one", Level::Good, "fact", "why it is so", &[][..]);
+        let bad = ("another", Level::Error, "no", "bad", &["do it"][..]);
         let expected = "\
 head
 
@@ -170,6 +176,6 @@ things
 
 1 as they should be, 0 to know, 0 to improve, 1 broken
 ";
-        assert_eq!(text, expected);
+        assert_eq!(drawn(100, &[good, bad]), expected);
     }
 }

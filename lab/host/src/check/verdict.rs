@@ -1,10 +1,14 @@
-//! The results of the check: verdicts, each with a fact, its effect on container starts, and advice.
+//! The results of the check: verdicts, each with a fact, its effect on container starts, and advice. Their sentences are
+//! in `verdicts.toml`: a table for each subject, with a row for each case.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::LazyLock;
 
 /// The level of a verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Everything is as it should be.
@@ -15,19 +19,6 @@ pub enum Level {
     Warning,
     /// Containers can't start, or the host stalls.
     Error,
-}
-
-impl Level {
-    /// Returns the mark that is printed before a verdict.
-    #[must_use]
-    pub fn mark(self) -> char {
-        match self {
-            Self::Good => '✓',
-            Self::Note => '·',
-            Self::Warning => '!',
-            Self::Error => '✗',
-        }
-    }
 }
 
 /// A verdict.
@@ -49,36 +40,87 @@ pub struct Verdict {
     pub data: Map<String, Value>,
 }
 
+/// A subject of `verdicts.toml`.
+#[derive(Deserialize)]
+struct Subject {
+    name: String,
+    #[serde(flatten)]
+    cases: BTreeMap<String, Row>,
+}
+
+/// A case of a subject. Its sentences have placeholders such as `{release}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    level: Level,
+    fact: String,
+    why: String,
+    #[serde(default)]
+    fix: Vec<String>,
+}
+
+/// The subjects by chapter. The subject `all.subjects` has cases that all subjects may have.
+static TABLE: LazyLock<BTreeMap<String, BTreeMap<String, Subject>>> =
+    LazyLock::new(|| toml::from_str(include_str!("verdicts.toml")).expect("verdicts.toml"));
+
+/// Returns a subject of the table.
+fn subject(id: &str) -> Option<&'static Subject> {
+    let (chapter, subject) = id.split_once('.')?;
+    TABLE.get(chapter)?.get(subject)
+}
+
 impl Verdict {
-    /// Returns a verdict without advice.
-    pub fn new(
-        (id, name): (&'static str, &'static str),
-        level: Level,
-        fact: impl Into<String>,
-        why: impl Into<String>,
-    ) -> Self {
-        let (fact, why) = (fact.into(), why.into());
-        Self { id, name, level, fact, why, fix: Vec::new(), data: Map::new() }
+    /// Returns the verdict on a subject in one of its cases.
+    ///
+    /// # Panics
+    /// The table has no such case.
+    #[must_use]
+    pub fn of(id: &'static str, case: &str) -> Self {
+        let found = subject(id).and_then(|own| {
+            let row = own.cases.get(case).or_else(|| subject("all.subjects")?.cases.get(case))?;
+            Some((&own.name, row))
+        });
+        let (name, row) = found.unwrap_or_else(|| panic!("verdicts.toml: no {case} of {id}"));
+        let (fact, why, fix) = (row.fact.clone(), row.why.clone(), row.fix.clone());
+        Self { id, name, level: row.level, fact, why, fix, data: Map::new() }
     }
 
-    /// Adds advice.
+    /// Replaces the placeholder `{name}` in all sentences.
     #[must_use]
-    pub fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix.push(fix.into());
+    pub fn with(mut self, name: &str, value: impl Display) -> Self {
+        let (place, value) = (format!("{{{name}}}"), value.to_string());
+        for text in [&mut self.fact, &mut self.why].into_iter().chain(&mut self.fix) {
+            *text = text.replace(&place, &value);
+        }
         self
+    }
+
+    /// Adds a figure, and replaces the placeholder with its name.
+    #[must_use]
+    pub fn figure(self, name: &str, value: impl Into<Value>) -> Self {
+        let value = value.into();
+        let mut verdict = match &value {
+            Value::String(text) => self.with(name, text),
+            value => self.with(name, value),
+        };
+        verdict.data.insert(name.to_owned(), value);
+        verdict
     }
 
     /// Adds advice if `needed`.
     #[must_use]
-    pub fn fix_if(self, needed: bool, fix: impl Into<String>) -> Self {
-        if needed { self.fix(fix) } else { self }
+    pub fn fix_if(mut self, needed: bool, fix: impl Into<String>) -> Self {
+        if needed {
+            self.fix.push(fix.into());
+        }
+        self
     }
 
-    /// Adds a figure.
+    /// Makes this a warning with advice if `slow`.
     #[must_use]
-    pub fn figure(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.data.insert(name.to_owned(), value.into());
-        self
+    pub fn warn_if(self, slow: bool, fix: &str) -> Self {
+        let level = if slow { Level::Warning } else { self.level };
+        Self { level, ..self }.fix_if(slow, fix)
     }
 }
 

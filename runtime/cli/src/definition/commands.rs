@@ -359,7 +359,7 @@ removes unused images and layers.",
         description: "\
 Shows, plans, applies and changes the cgroups of this host, by plan files or by
 single commands. Pins cgroups to CPUs and memory nodes by the host's topology
-instead of by number. Executes the program dayfly-cgtool; \"dayfly cgroup --help\"
+instead of by number. Executes the program dayfly-host; \"dayfly cgroup --help\"
 describes all commands.",
         arguments: &[Argument::new("COMMAND"), Argument::new("ARGUMENT").optional().repeated()],
         order: Order::PassedOn,
@@ -376,7 +376,7 @@ describes all commands.",
         ],
         ..Command::new(
             "cgroup",
-            Execute("dayfly-cgtool", &["cgroup"]),
+            Execute("dayfly-host", &["cgroup"]),
             "plan, apply and change the cgroups of this host",
         )
     },

@@ -20,14 +20,11 @@ pub struct Group {
 }
 
 impl Group {
-    /// Creates a cgroup in the hierarchy mounted at `top`; returns `None` if that is not permitted.
-    #[must_use]
-    pub fn make(top: &str) -> Option<Self> {
-        Self::named("birth", Path::new(top)).ok()
-    }
-
     /// Creates a cgroup for the purpose `name`, and removes those that killed checks have left.
-    fn named(name: &str, top: &Path) -> Result<Self, Error> {
+    ///
+    /// # Errors
+    /// Failing system calls: EACCES without root.
+    pub fn named(name: &str, top: &Path) -> Result<Self, Error> {
         let start = format!("dayfly-{name}-");
         for entry in fs::read_dir(top).into_iter().flatten().flatten() {
             let of = entry.file_name();
@@ -37,19 +34,12 @@ impl Group {
                 let _ = fs::remove_dir(entry.path());
             }
         }
-        Self::at(top.join(format!("{start}{}", std::process::id())))
-    }
-
-    fn at(path: PathBuf) -> Result<Self, Error> {
+        let path = top.join(format!("{start}{}", std::process::id()));
         fs::create_dir(&path).map_err(Error::of("make", &path))?;
-        let directory = sys::fs::open_dir(CWD, &path);
-        match directory {
-            Ok(directory) => Ok(Self { path, directory }),
-            Err(errno) => {
-                let _ = fs::remove_dir(&path);
-                Err(Error::of("open", &path)(errno))
-            }
-        }
+        let opened = sys::fs::open_dir(CWD, &path).map_err(Error::of("open", &path));
+        opened.map(|directory| Self { path: path.clone(), directory }).inspect_err(|_| {
+            let _ = fs::remove_dir(&path);
+        })
     }
 
     /// Returns the descriptor of the cgroup's directory.
@@ -130,12 +120,11 @@ impl Migration {
         let [place, _] = &self.places;
         let file =
             openat(place.descriptor(), file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let nanoseconds = sys::errand::ask(None, || {
+        super::in_a_process(|| {
             let start = Instant::now();
             rustix::io::write(&file, b"0")?;
-            Ok(start.elapsed().as_nanos().try_into().unwrap_or(u32::MAX))
-        })?;
-        Ok(f64::from(nanoseconds) / 1e3)
+            Ok(start.elapsed())
+        })
     }
 
     /// Moves the process to the other cgroup. Returns the duration in microseconds.

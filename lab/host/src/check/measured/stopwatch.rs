@@ -5,6 +5,7 @@ use measure::statistics::median;
 use report::Error;
 use report::interrupt;
 use rustix::io::Errno;
+use std::collections::BTreeMap;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -27,12 +28,8 @@ pub struct Times {
     pub rounds: usize,
 }
 
-impl Times {
-    /// Formats both durations.
-    pub fn text(&self) -> String {
-        format!("{:.0} µs apart, {:.0} in a row", self.apart, self.in_a_row)
-    }
-}
+/// The times of all operations, by name.
+pub type All = BTreeMap<&'static str, Times>;
 
 /// An operation that returns its duration in microseconds.
 type Operation<'a> = Box<dyn FnMut() -> Result<f64, Errno> + 'a>;
@@ -53,7 +50,7 @@ impl<'a> Stopwatch<'a> {
     ///
     /// # Errors
     /// Interrupted by SIGINT or SIGTERM.
-    pub fn run(mut self) -> Result<Vec<(&'static str, Times)>, Error> {
+    pub fn run(mut self) -> Result<All, Error> {
         self.operations.retain_mut(|(_, operation)| operation().is_ok());
         let mut apart: Vec<Vec<f64>> = vec![Vec::new(); self.operations.len()];
         let mut progress = Progress::new();
@@ -66,13 +63,13 @@ impl<'a> Stopwatch<'a> {
             }
         }
         drop(progress);
-        let mut all = Vec::new();
+        let mut all = All::new();
         for ((name, operation), mut apart) in self.operations.iter_mut().zip(apart) {
             interrupt::check()?;
             let mut row: Vec<f64> = (0..IN_A_ROW).filter_map(|_| operation().ok()).collect();
             let rounds = apart.len();
             let times = Times { apart: median(&mut apart), in_a_row: median(&mut row), rounds };
-            all.push((*name, times));
+            all.insert(name, times);
         }
         Ok(all)
     }

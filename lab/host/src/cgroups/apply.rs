@@ -1,0 +1,395 @@
+//! `apply` and `diff`: compute the changes that a cgroup plan needs, and make them.
+
+use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting, Source, Subject};
+use super::create::{self, Change};
+use super::devices;
+use super::group::{Group, Mount, Tree, Version};
+use super::journal::{Journal, Write};
+use super::key;
+use super::setting::{self, Pending};
+use crate::account;
+use crate::cgroups::options::{Apply, Ownership, PlanFile};
+use cgroup::Hierarchies;
+use report::{Error, say};
+use spec::word;
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use topology::Topology;
+use topology::pin::Pin;
+
+/// Applies a cgroup plan: all of it, or nothing.
+///
+/// # Errors
+/// An invalid cgroup plan, before anything is changed; another host's cgroup plan, unless this is a dry run; a change
+/// that the kernel refuses, after all other changes were undone.
+pub fn apply(options: &Apply) -> Result<(), Error> {
+    let changes = Changes::of(&options.plan, options.below_usage)?;
+    if !options.quiet || options.dry_run {
+        say!("{changes}");
+    }
+    if options.dry_run {
+        return Ok(());
+    }
+    if options.plan.sysroot.is_some() {
+        return Err(Error::refused("--sysroot shows the changes for another host: add --dry-run"));
+    }
+    changes.make()
+}
+
+/// Shows the changes that [`apply`] would make; returns exit code 1 if there are changes.
+///
+/// # Errors
+/// An invalid cgroup plan.
+pub fn diff(options: &PlanFile) -> Result<ExitCode, Error> {
+    let changes = Changes::of(options, true)?;
+    say!("{changes}");
+    Ok(ExitCode::from(u8::from(!changes.is_empty())))
+}
+
+/// The changes that a cgroup plan needs on this host.
+#[derive(Debug)]
+pub struct Changes {
+    tree: Tree,
+    notes: Vec<String>,
+    groups: Vec<GroupChanges>,
+    /// Directories that earlier groups of the cgroup plan create.
+    planned: HashSet<PathBuf>,
+}
+
+#[derive(Debug)]
+struct GroupChanges {
+    group: Group,
+    source: Source,
+    ownership: Ownership,
+    /// Directories to create.
+    missing: Vec<PathBuf>,
+    /// Changes of owners and permissions of existing directories.
+    belongings: Vec<Change>,
+    /// Values to write, each with the present value.
+    writes: Vec<(Write, Option<String>)>,
+}
+
+impl Changes {
+    /// Compares the cgroup plan with the present state.
+    ///
+    /// # Errors
+    /// An invalid cgroup plan, with file and line.
+    pub fn of(options: &PlanFile, below_usage: bool) -> Result<Self, Error> {
+        let plan = cgroup_plan::load(&options.file)?;
+        let root = options.sysroot.as_deref().unwrap_or(Path::new(""));
+        let topology = Topology::read(&root.to_string_lossy())?;
+        let (tree, notes) = match &options.sysroot {
+            Some(root) => (elsewhere(&plan, root), Vec::new()),
+            None => {
+                let tree = Tree::detect()?;
+                let notes = mounted(&plan, &tree)?;
+                (tree, notes)
+            }
+        };
+        let mut groups = plan.groups.clone();
+        if let Some(owner) = &options.user {
+            let process = options.process.clone().unwrap_or_default();
+            let pid = options.pid.unwrap_or(0);
+            groups.extend(plan.instantiate(&Subject { owner: owner.clone(), process, pid })?);
+        }
+        let mut changes = Self { tree, notes, groups: Vec::new(), planned: HashSet::new() };
+        let mut pending = Pending::new();
+        for group in groups {
+            let is_here = options.sysroot.is_none();
+            let found = changes.look(&group, &topology, &mut pending, (is_here, below_usage))?;
+            changes.planned.extend(found.missing.iter().cloned());
+            changes.groups.push(found);
+        }
+        Ok(changes)
+    }
+
+    /// Returns whether there are no changes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.groups.iter().all(GroupChanges::is_empty)
+    }
+
+    fn look(
+        &self,
+        plan: &GroupPlan,
+        topology: &Topology,
+        pending: &mut Pending,
+        (is_here, below_usage): (bool, bool),
+    ) -> Result<GroupChanges, Error> {
+        let at = |error: Error| error.sourced(plan.source.to_string());
+        let absent = |name: &&String| self.tree.home(name).is_none();
+        if let Some(name) = plan.group.controllers.iter().find(absent) {
+            return Err(self.tree.no_controller(name).sourced(plan.place(name).to_string()));
+        }
+        if is_here {
+            self.check_parent(plan)?;
+            let owners = [("task", &plan.ownership.task), ("admin", &plan.ownership.admin)];
+            for (whose, owner) in owners.iter().filter_map(|(whose, o)| Some((whose, o.as_ref()?)))
+            {
+                owner.ids().map_err(|error| error.sourced(plan.place(whose).to_string()))?;
+            }
+        }
+        let mut belongings = Vec::new();
+        let directories = self.tree.directories(&plan.group);
+        for directory in directories.iter().filter(|directory| directory.is_dir()) {
+            belongings.extend(create::changes(directory, &plan.ownership).map_err(at)?);
+        }
+        let mut writes = Vec::new();
+        let mut wanted: Vec<Wanted> = Vec::new();
+        for setting in settings(plan, topology)? {
+            let pair = (setting.key.as_str(), setting.value.as_str());
+            let resolved = setting::resolve(&self.tree, &plan.group, pair, pending)
+                .map_err(|error| error.sourced(setting.source.to_string()))?;
+            for write in resolved {
+                let write = Write { source: setting.source.to_string(), ..write };
+                self.check_covered(plan, &setting, &write)?;
+                let wrong = |reason| setting.source.error(format!("{}: {reason}", setting.key));
+                setting::check_placement(&write, topology).map_err(wrong)?;
+                // Later values that depend on this file are computed from the new value, even if it equals the present
+                // one.
+                pending.insert(write.file.clone(), write.value.clone());
+                wanted.push(Wanted { setting: setting.clone(), write });
+            }
+        }
+        check_twice(&wanted)?;
+        let devices = devices::as_wanted(wanted.iter().map(|wanted| &wanted.write));
+        for Wanted { setting, write } in wanted {
+            let present = fs::read_to_string(&write.file).ok();
+            let name = write.file.file_name().unwrap_or_default().to_string_lossy();
+            let is_same = |now: &str| key::is_same(&name, &write.value, now);
+            if present.as_deref().is_some_and(is_same) || devices.contains(&write.file) {
+                continue;
+            }
+            if !below_usage {
+                setting::check_usage(&write).map_err(|reason| {
+                    let error = setting.source.error(format!("{}: {reason}", setting.key));
+                    error.advise("--below-usage sets it nevertheless, if the kernel permits")
+                })?;
+            }
+            writes.push((write, present.map(|text| text.trim_end().to_owned())));
+        }
+        let mut missing = self.tree.missing(&plan.group);
+        missing.retain(|directory| !self.planned.contains(directory));
+        let ownership = plan.ownership.clone();
+        let (group, source) = (plan.group.clone(), plan.source.clone());
+        Ok(GroupChanges { group, source, ownership, missing, belongings, writes })
+    }
+
+    /// Rejects a parent that is neither in the cgroup plan nor on this host: its name may be misspelt.
+    fn check_parent(&self, plan: &GroupPlan) -> Result<(), Error> {
+        let Some(Parent { group, source, similar }) = &plan.parent else { return Ok(()) };
+        let group = Group { controllers: plan.group.controllers.clone(), ..group.clone() };
+        if self.tree.exists(&group) {
+            return Ok(());
+        }
+        let path = &group.path;
+        let error = source.error(format!(
+            "the parent {path:?} is neither a group of the cgroup plan nor one of this host"
+        ));
+        let beside = self.tree.children(&group.parent()).into_iter().map(|child| child.path);
+        let similar = similar.clone().or_else(|| word::nearest(path.as_str(), beside));
+        Err(match similar {
+            Some(name) => {
+                error.advise(format!("did you mean {name}? If not, make_parent = true makes it"))
+            }
+            None => error.advise("make_parent = true makes it"),
+        })
+    }
+
+    /// Rejects a value for a hierarchy that does not contain the group.
+    fn check_covered(
+        &self,
+        plan: &GroupPlan,
+        setting: &Setting,
+        write: &Write,
+    ) -> Result<(), Error> {
+        let directories = self.tree.directories(&plan.group);
+        if write.file.parent().is_none_or(|parent| directories.iter().any(|it| it == parent)) {
+            return Ok(());
+        }
+        let reason = format!("{}: the group is not in that hierarchy", setting.key);
+        let name = key::controller(&setting.key);
+        Err(setting.source.error(reason).advise(format!("add {name:?} to its controllers")))
+    }
+
+    /// Makes all changes, or none.
+    ///
+    /// # Errors
+    /// A change that the kernel refuses.
+    pub fn make(self) -> Result<(), Error> {
+        let mut journal = Journal::begin()?;
+        let mut writes = Vec::new();
+        for changes in self.groups {
+            let at = |error: Error| error.sourced(changes.source.to_string());
+            let made = journal.make(&self.tree, &changes.group).map_err(at)?;
+            let mut belongings = changes.belongings;
+            let own = self.tree.directories(&changes.group);
+            for directory in made.iter().filter(|made| own.contains(made)) {
+                belongings.extend(create::changes(directory, &changes.ownership).map_err(at)?);
+            }
+            for change in belongings {
+                change.make(&mut journal).map_err(at)?;
+            }
+            writes.extend(changes.writes.into_iter().map(|(write, _)| write));
+        }
+        journal.settle(writes)?;
+        journal.commit();
+        Ok(())
+    }
+}
+
+impl GroupChanges {
+    fn is_empty(&self) -> bool {
+        self.missing.is_empty() && self.belongings.is_empty() && self.writes.is_empty()
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for note in &self.notes {
+            writeln!(f, "# {note}")?;
+        }
+        for changes in self.groups.iter().filter(|changes| !changes.is_empty()) {
+            writeln!(f, "{}", changes.group.path)?;
+            for directory in &changes.missing {
+                writeln!(f, "  + {}", directory.display())?;
+            }
+            if !changes.missing.is_empty() {
+                changes.ownership_of_new(f)?;
+            }
+            for change in &changes.belongings {
+                match change {
+                    Change::Own { path, user, group } => {
+                        let name = |id: &Option<u32>, file| id.map(|id| account::name(id, file));
+                        let user = name(user, "/etc/passwd").unwrap_or_default();
+                        let group = name(group, "/etc/group").unwrap_or_default();
+                        writeln!(f, "  ~ {} belongs to {user}:{group}", path.display())?;
+                    }
+                    Change::Mode { path, mode } => {
+                        writeln!(f, "  ~ {} has mode {mode:04o}", path.display())?;
+                    }
+                }
+            }
+            for (write, present) in &changes.writes {
+                let name = write.file.file_name().unwrap_or_default().to_string_lossy();
+                for line in present.iter().flat_map(|present| present.lines()) {
+                    writeln!(f, "  - {name} = {line}")?;
+                }
+                writeln!(f, "  + {name} = {}", write.value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl GroupChanges {
+    fn ownership_of_new(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, owner) in [("tasks", &self.ownership.task), ("admin", &self.ownership.admin)] {
+            let Some(owner) = owner else { continue };
+            let name = |name: &Option<String>| name.clone().unwrap_or_default();
+            writeln!(f, "  + {what} {}:{}", name(&owner.user), name(&owner.group))?;
+        }
+        Ok(())
+    }
+}
+
+/// A setting of a cgroup plan, and the write that it needs.
+struct Wanted {
+    setting: Setting,
+    write: Write,
+}
+
+/// Rejects two values for the same file, or for the same line of a file, because only one of them could take effect.
+fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
+    let mut before: HashMap<_, &Wanted> = HashMap::new();
+    for one in wanted {
+        let Some(what) = one.write.what() else { continue };
+        let Some(other) = before.insert(what, one).filter(|other| is_other(one, other)) else {
+            continue;
+        };
+        let (key, was) = (&one.setting.key, &other.setting);
+        let place = if was.source.file == one.setting.source.file {
+            format!("line {}", was.source.line)
+        } else {
+            was.source.to_string()
+        };
+        let reason = format!("{key}: {place} has set that already, by {}", was.key);
+        return Err(one.setting.source.error(reason).advise("leave one of them out"));
+    }
+    Ok(())
+}
+
+/// Returns whether two settings of the same file or line have different values. A quota and a period do not count as
+/// different: each is one half of cpu.max.
+fn is_other(one: &Wanted, other: &Wanted) -> bool {
+    let halves = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
+    let keys = [one, other].map(|wanted| wanted.setting.key.as_str());
+    let are_halves = keys[0] != keys[1] && keys.iter().all(|key| halves.contains(key));
+    !are_halves && one.write.value != other.write.value
+}
+
+/// Returns the settings of a group. A pin adds CPUs and nodes unless the group itself sets them. Settings that are
+/// computed from others come last.
+fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error> {
+    let mut settings = Vec::new();
+    let is_said = |key: &str| plan.settings.iter().any(|setting| setting.key == key);
+    if let Some(pin) = &plan.pin {
+        let wrong = |error: topology::pin::PinError| pin.source.error(error.to_string());
+        let words = Pin::parse(&pin.value).map_err(wrong)?;
+        let placement = words.resolve(topology, &topology.online()).map_err(wrong)?;
+        for (key, list) in [("cpuset.mems", placement.mems), ("cpuset.cpus", placement.cpus)] {
+            let (key, value, source) = (key.to_owned(), list.to_string(), pin.source.clone());
+            if !is_said(&key) {
+                settings.push(Setting { key, value, source });
+            }
+        }
+    }
+    settings.extend(plan.settings.iter().cloned());
+    // v1's limit of memory and swap together is computed from the memory limit, and so is v2's swap limit.
+    let is_swap = |key: &str| matches!(key, "memory.swap.max" | "memory.memsw.limit_in_bytes");
+    settings.sort_by_key(|setting| is_swap(&setting.key));
+    Ok(settings)
+}
+
+/// Compares the `mount` sections with the mounted hierarchies, and returns a note for each difference. dayfly mounts
+/// nothing.
+fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
+    let mut notes = Vec::new();
+    for mounted in &plan.mounts {
+        let name = &mounted.controller;
+        match tree.home(name) {
+            Some(home) if home.path == Path::new(&mounted.path) => {}
+            Some(home) => notes.push(format!(
+                "{}: {name} is mounted on {} rather than on {}",
+                mounted.source,
+                home.path.display(),
+                mounted.path
+            )),
+            // A missing controller matters only if a group uses it, which is an error of that group.
+            None => notes.push(format!("{}: {name} is not mounted on this host", mounted.source)),
+        }
+    }
+    Ok(notes)
+}
+
+/// Returns the hierarchies that another host is assumed to have: those that the cgroup plan mounts, or cgroup v2
+/// with all controllers.
+fn elsewhere(plan: &CgroupPlan, root: &Path) -> Tree {
+    let below = |path: &str| root.join(path.trim_start_matches('/'));
+    let hierarchies = Hierarchies { root: String::new(), unified: None, legacy: Vec::new() };
+    let mount = |mounted: &cgroup_plan::Mounted| Mount {
+        version: Version::V1,
+        controllers: vec![mounted.controller.clone()],
+        path: below(&mounted.path),
+    };
+    let mut mounts: Vec<Mount> = plan.mounts.iter().map(mount).collect();
+    if mounts.is_empty() {
+        let all = ["cpuset", "cpu", "io", "memory", "hugetlb", "pids", "rdma", "misc"];
+        let controllers = all.iter().map(|name| (*name).to_owned()).collect();
+        mounts.push(Mount { version: Version::V2, controllers, path: below("/sys/fs/cgroup") });
+    }
+    Tree { hierarchies, mounts }
+}

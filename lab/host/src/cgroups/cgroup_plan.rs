@@ -1,0 +1,255 @@
+//! Cgroup plans: files that describe the cgroups of a host.
+//!
+//! Two formats are parsed into the same structure: TOML ([`toml`]) and libcgroup's cgconfig.conf ([`cgconfig`]).
+
+pub mod cgconfig;
+pub mod toml;
+
+use super::group::Group;
+use crate::account::Owner;
+use crate::cgroups::options::Ownership;
+use report::Error;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A parsed cgroup plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CgroupPlan {
+    /// The groups, in the order of the files.
+    pub groups: Vec<GroupPlan>,
+    /// Groups whose names contain variables, to be instantiated for a user.
+    pub templates: Vec<GroupPlan>,
+    /// The `mount` lines.
+    pub mounts: Vec<Mounted>,
+    /// The included files.
+    pub includes: Vec<Include>,
+}
+
+/// A file that a cgroup plan includes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Include {
+    /// The path as written: relative to the including file's directory, or absolute.
+    pub file: PathBuf,
+    /// The line that includes the file.
+    pub source: Source,
+}
+
+/// A group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// The group's name, and the v1 hierarchies to which the group is limited.
+    pub group: Group,
+    /// The line that defines the group.
+    pub source: Source,
+    /// The owners and permissions of the group.
+    pub ownership: Ownership,
+    /// The values of the group.
+    pub settings: Vec<Setting>,
+    /// The CPUs to which the group is pinned.
+    pub pin: Option<Setting>,
+    /// The parent, if it must exist on the host.
+    pub parent: Option<Parent>,
+    /// The lines that set the group's controllers, `task` and `admin`. Each comes with the controller's name, or with
+    /// `task` or `admin`.
+    pub places: Vec<(String, Source)>,
+}
+
+impl GroupPlan {
+    /// Returns the line that sets `what`, or the line that defines the group if no line does.
+    #[must_use]
+    pub fn place(&self, what: &str) -> &Source {
+        let found = self.places.iter().find(|(name, _)| name == what);
+        found.map_or(&self.source, |(_, source)| source)
+    }
+}
+
+/// The parent of a group, if the cgroup plan does not make it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The parent itself, in every hierarchy.
+    pub group: Group,
+    /// The line that names the parent.
+    pub source: Source,
+    /// The name of the cgroup plan's group whose name is most similar to the parent's, if any is similar.
+    pub similar: Option<String>,
+}
+
+/// A value to set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The file, by its v1 or v2 name.
+    pub key: String,
+    /// The value.
+    pub value: String,
+    /// The line that sets the value.
+    pub source: Source,
+}
+
+/// A line of a `mount` section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mounted {
+    /// The controller.
+    pub controller: String,
+    /// The directory.
+    pub path: String,
+    /// The line.
+    pub source: Source,
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// The file.
+    pub file: Rc<str>,
+    /// The line, from 1.
+    pub line: usize,
+}
+
+impl Source {
+    /// Returns an error about this line.
+    #[must_use]
+    pub fn error(&self, reason: impl Into<String>) -> Error {
+        Error::at(&*self.file, self.line, reason)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// The format of a cgroup plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// TOML.
+    Toml,
+    /// libcgroup's cgconfig.conf.
+    Cgconfig,
+}
+
+impl Kind {
+    /// Determines the format by the file's extension, or by the content if the extension is of neither format.
+    #[must_use]
+    pub fn of(path: &Path, text: &str) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("toml") => Self::Toml,
+            Some("conf") => Self::Cgconfig,
+            _ if cgconfig::looks_like(text) => Self::Cgconfig,
+            _ => Self::Toml,
+        }
+    }
+}
+
+/// The maximum size of a cgroup plan, in bytes. A longer file is not a cgroup plan, or is endless like a device.
+const LONGEST: u64 = 1 << 20;
+
+/// Reads a cgroup plan in either format.
+///
+/// # Errors
+/// The mistake, with file and line.
+pub fn load(path: &Path) -> Result<CgroupPlan, Error> {
+    let text = read(path)?;
+    let plan = match Kind::of(path, &text) {
+        Kind::Toml => toml::parse(&text, path)?,
+        Kind::Cgconfig => cgconfig::parse(&text, path)?,
+    };
+    check_twice(&plan)?;
+    Ok(plan)
+}
+
+/// Reads a file as text.
+///
+/// # Errors
+/// The file can't be read, or is too long, or is not UTF-8. In the last case, the error names the
+/// line of the first invalid byte.
+pub fn read(path: &Path) -> Result<String, Error> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(Error::of("open", path))?;
+    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(Error::of("read", path))?;
+    if bytes.len() as u64 > LONGEST {
+        let reason =
+            format!("{} is longer than {LONGEST} bytes: that is not a cgroup plan", path.display());
+        return Err(
+            Error::refused(reason).advise("include splits a cgroup plan into several files")
+        );
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::at(path.display().to_string(), line, "a byte that is no UTF-8 text")
+    })
+}
+
+/// Rejects a group that is defined twice.
+fn check_twice(plan: &CgroupPlan) -> Result<(), Error> {
+    let mut lines = HashMap::new();
+    for group in &plan.groups {
+        let path = &group.group.path;
+        if let Some(line) = lines.insert(path, group.source.line) {
+            let reason = format!("the group {path} is at line {line} already");
+            return Err(group.source.error(reason));
+        }
+    }
+    Ok(())
+}
+
+/// The user, group and process for which templates are instantiated.
+#[derive(Debug, Clone)]
+pub struct Subject {
+    /// The user and group, by name or number.
+    pub owner: Owner,
+    /// The value of %p, a process name.
+    pub process: String,
+    /// The value of %P, a process id.
+    pub pid: i32,
+}
+
+impl CgroupPlan {
+    /// Instantiates the templates for `subject`: %u and %U are the user's name and number, %g and %G the group's, %p
+    /// and %P a process's name and number.
+    ///
+    /// # Errors
+    /// An unknown user.
+    pub fn instantiate(&self, subject: &Subject) -> Result<Vec<GroupPlan>, Error> {
+        let (user, group) = subject.owner.ids()?;
+        let user = user.unwrap_or(0);
+        let group = match group {
+            Some(group) => group,
+            None => primary_group(user),
+        };
+        let names =
+            (crate::account::name(user, "/etc/passwd"), crate::account::name(group, "/etc/group"));
+        let expand = |text: &str| {
+            text.replace("%u", &names.0)
+                .replace("%U", &user.to_string())
+                .replace("%g", &names.1)
+                .replace("%G", &group.to_string())
+                .replace("%p", &subject.process)
+                .replace("%P", &subject.pid.to_string())
+        };
+        let mut groups = self.templates.clone();
+        for template in &mut groups {
+            template.group.path = expand(&template.group.path);
+            let ownership = &mut template.ownership;
+            for owner in [&mut ownership.task, &mut ownership.admin].into_iter().flatten() {
+                owner.user = owner.user.as_deref().map(expand);
+                owner.group = owner.group.as_deref().map(expand);
+            }
+        }
+        Ok(groups)
+    }
+}
+
+fn primary_group(user: u32) -> u32 {
+    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = text.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        (fields.next()?.parse() == Ok(user)).then(|| fields.next()?.parse().ok()).flatten()
+    });
+    found.unwrap_or(user)
+}

@@ -1,0 +1,120 @@
+//! `create`: creates groups, and sets their owners and permissions.
+
+use super::group::Tree;
+use super::journal::Journal;
+use crate::cgroups::options::{Create, Ownership};
+use report::Error;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// The files through which tasks are moved; `-t` and `-s` set their owner and mode.
+pub const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
+
+/// Creates groups: all of them, or none.
+///
+/// # Errors
+/// Unknown controllers and users; failing system calls.
+pub fn create(options: &Create) -> Result<(), Error> {
+    let tree = Tree::detect()?;
+    let mut journal = Journal::begin()?;
+    for group in options.groups.iter().chain(&options.more) {
+        journal.make(&tree, group)?;
+        for directory in tree.existing(group)? {
+            for change in changes(&directory, &options.ownership)? {
+                change.make(&mut journal)?;
+            }
+        }
+    }
+    journal.commit();
+    Ok(())
+}
+
+/// A change of owner or permissions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// A change of owner.
+    Own {
+        /// The file or directory.
+        path: PathBuf,
+        /// The user.
+        user: Option<u32>,
+        /// The group.
+        group: Option<u32>,
+    },
+    /// A change of permissions.
+    Mode {
+        /// The file or directory.
+        path: PathBuf,
+        /// The new mode.
+        mode: u32,
+    },
+}
+
+impl Change {
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// Failing system calls.
+    pub fn make(&self, journal: &mut Journal) -> Result<(), Error> {
+        match self {
+            Self::Own { path, user, group } => journal.own(path, *user, *group),
+            Self::Mode { path, mode } => journal.mode(path, *mode),
+        }
+    }
+}
+
+/// Returns the changes that a group's directory needs for the wanted owners and permissions. As with cgcreate, the
+/// admin owns the directory and its files, except that the task owner owns the files that move tasks: `tasks` on v1,
+/// and those of [`TASK_FILES`] that exist on v2.
+///
+/// # Errors
+/// Unknown users; failing system calls.
+pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Error> {
+    let admin = wanted.admin.clone().unwrap_or_default().ids()?;
+    let task = wanted.task.clone().unwrap_or_default().ids()?;
+    let mut changes = Vec::new();
+    for path in std::iter::once(directory.to_owned()).chain(files(directory)?) {
+        let data = fs::metadata(&path).map_err(Error::of("stat", &path))?;
+        let is_task_file = is_task_file(directory, &path);
+        let (user, group) =
+            if is_task_file { (task.0.or(admin.0), task.1.or(admin.1)) } else { admin };
+        let differs = |wanted: Option<u32>, present| wanted.is_some_and(|id| id != present);
+        if differs(user, data.uid()) || differs(group, data.gid()) {
+            changes.push(Change::Own { path: path.clone(), user, group });
+        }
+        let present = data.mode() & 0o7777;
+        let mode = match (data.is_dir(), is_task_file) {
+            (true, _) => wanted.directory_mode,
+            (_, true) => wanted.task_mode.or_else(|| narrowed(wanted.file_mode, present)),
+            _ => narrowed(wanted.file_mode, present),
+        };
+        if let Some(mode) = mode.filter(|mode| *mode != present) {
+            changes.push(Change::Mode { path, mode });
+        }
+    }
+    Ok(changes)
+}
+
+/// Limits a mode to the permissions that the kernel gives the file's owner.
+fn narrowed(wanted: Option<u32>, present: u32) -> Option<u32> {
+    let owner = present >> 6 & 0o7;
+    wanted.map(|mode| mode & (owner << 6 | owner << 3 | owner))
+}
+
+fn is_task_file(directory: &Path, path: &Path) -> bool {
+    let is_v1 = directory.join("tasks").exists();
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if is_v1 { name == "tasks" } else { TASK_FILES.contains(&name) }
+}
+
+fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = fs::read_dir(directory).map_err(Error::of("read", directory))?;
+    let mut files: Vec<PathBuf> = entries
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+        .map(|entry| entry.path())
+        .collect();
+    files.sort_unstable();
+    Ok(files)
+}

@@ -1,0 +1,198 @@
+//! The positional arguments: the group first, then the values, processes, program or CPUs. libcgroup's options, which
+//! name the group, are accepted too.
+
+use super::{Classify, Exec, Pin, Set};
+use crate::cgroups::group::Group;
+use std::ffi::OsString;
+
+/// A file of a group, and its value.
+pub type Setting = (String, String);
+
+/// An argument of `set`.
+#[derive(Debug, Clone)]
+pub enum Word {
+    /// A group.
+    Group(Group),
+    /// KEY=VALUE
+    Setting(Setting),
+}
+
+pub(super) fn word(text: &str) -> Result<Word, String> {
+    match text.contains('=') {
+        true => setting(text).map(Word::Setting),
+        false => text.parse().map(Word::Group),
+    }
+}
+
+pub(super) fn setting(text: &str) -> Result<Setting, String> {
+    let (key, value) = text.split_once('=').ok_or("give KEY=VALUE")?;
+    // Users of cgset sometimes quote twice: cpuset.cpus='0-3' within quotes.
+    let value = value.trim().trim_matches(['\'', '"']);
+    Ok((key.trim().to_owned(), value.to_owned()))
+}
+
+impl Set {
+    /// Returns the groups.
+    ///
+    /// # Errors
+    /// No group among the arguments.
+    pub fn groups(&self) -> Result<Vec<&Group>, String> {
+        let groups: Vec<&Group> = self.words.iter().filter_map(Word::group).collect();
+        match groups.is_empty() {
+            true => Err("give a group and KEY=VALUE, such as: db memory.max=8G".into()),
+            false => Ok(groups),
+        }
+    }
+
+    /// Returns the values to set; empty if they are copied from another group.
+    ///
+    /// # Errors
+    /// Neither a value nor a group to copy, or both.
+    pub fn settings(&self) -> Result<Vec<Setting>, String> {
+        let here = self.words.iter().filter_map(Word::setting);
+        let all: Vec<Setting> = here.chain(&self.more).cloned().collect();
+        match (all.is_empty(), &self.copy_from) {
+            (true, None) => Err("give KEY=VALUE, such as: db memory.max=8G; or --copy-from".into()),
+            (false, Some(_)) => Err("--copy-from sets everything: give no KEY=VALUE".into()),
+            _ => Ok(all),
+        }
+    }
+}
+
+impl Word {
+    fn group(&self) -> Option<&Group> {
+        match self {
+            Self::Group(group) => Some(group),
+            Self::Setting(_) => None,
+        }
+    }
+
+    fn setting(&self) -> Option<&Setting> {
+        match self {
+            Self::Group(_) => None,
+            Self::Setting(setting) => Some(setting),
+        }
+    }
+}
+
+impl Classify {
+    /// Returns the groups and the processes.
+    ///
+    /// # Errors
+    /// A missing argument; a process id that is not a number.
+    pub fn parts(&self) -> Result<(Vec<Group>, Vec<i32>), String> {
+        let pid = |text: &String| {
+            text.parse()
+                .map_err(|_| format!("{text:?} is no PID: give a group and PIDs, such as: db 4242"))
+        };
+        let (groups, pids) = match (self.groups.as_slice(), self.words.as_slice()) {
+            ([], [group, pids @ ..]) => (vec![group.parse()?], pids),
+            (groups, pids) => (groups.to_vec(), pids),
+        };
+        match pids {
+            [] => Err("give a group and PIDs, such as: db 4242".into()),
+            _ => Ok((groups, pids.iter().map(pid).collect::<Result<_, _>>()?)),
+        }
+    }
+}
+
+impl Exec {
+    /// Returns the groups, and the program with its arguments.
+    ///
+    /// # Errors
+    /// A missing argument; an invalid group name.
+    pub fn parts(&self) -> Result<(Vec<Group>, &[OsString]), String> {
+        let (groups, command) = match (self.groups.as_slice(), self.words.as_slice()) {
+            ([], [group, command @ ..]) => {
+                let name = group.to_str().ok_or("the group's name is not UTF-8")?;
+                (vec![name.parse()?], command)
+            }
+            (groups, command) => (groups.to_vec(), command),
+        };
+        match command {
+            [] => Err("give a group and a command, such as: db sleep 10".into()),
+            _ => Ok((groups, command)),
+        }
+    }
+}
+
+impl Pin {
+    /// Returns the group, and the words that select its CPUs, such as `node:0`.
+    ///
+    /// # Errors
+    /// Too few or too many arguments; an invalid group name.
+    pub fn parts(&self) -> Result<(Group, &str), String> {
+        let (group, words) = match self.words.as_slice() {
+            [group, words] => (group.as_str(), words.as_str()),
+            [both] => both.split_once('=').ok_or(PIN)?,
+            _ => return Err(PIN.into()),
+        };
+        Ok((group.parse()?, words))
+    }
+}
+
+const PIN: &str = "give a group and the words for its CPUs, such as: db node:0";
+
+#[cfg(test)]
+mod tests {
+    use super::super::CgroupCommand;
+    use super::*;
+    use crate::options::{Command, Options};
+    use clap::Parser;
+
+    fn parsed(line: &str) -> CgroupCommand {
+        let words = ["dayfly", "cgroup"].into_iter().chain(line.split(' '));
+        match Options::try_parse_from(words).unwrap().command {
+            Command::Cgroup(command) => command,
+            Command::Host(_) => panic!("{line}"),
+        }
+    }
+
+    fn names(groups: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
+        groups.into_iter().map(|group| group.to_string()).collect()
+    }
+
+    #[test]
+    fn set_in_any_order() {
+        for line in ["set a b memory.max=8M", "set memory.max=8M a b", "set -r memory.max=8M a b"] {
+            let CgroupCommand::Set(set) = parsed(line) else { panic!("{line}") };
+            assert_eq!(names(set.groups().unwrap()), ["a", "b"], "{line}");
+            assert_eq!(set.settings().unwrap(), [("memory.max".to_owned(), "8M".to_owned())]);
+        }
+        for line in ["set a", "set --copy-from b a memory.max=8M"] {
+            let CgroupCommand::Set(set) = parsed(line) else { panic!("{line}") };
+            assert!(set.settings().is_err(), "{line}");
+        }
+        let CgroupCommand::Set(set) = parsed("set memory.max=8M") else { panic!() };
+        assert!(set.groups().is_err());
+    }
+
+    #[test]
+    fn the_group_comes_first() {
+        for line in ["exec a/b ls -l", "exec -g a/b ls -l", "exec --group a/b -- ls -l"] {
+            let CgroupCommand::Exec(exec) = parsed(line) else { panic!("{line}") };
+            let (groups, command) = exec.parts().unwrap();
+            assert_eq!((names(groups), command.len()), (vec!["a/b".to_owned()], 2), "{line}");
+        }
+        for line in ["classify a 1 2", "classify -g a 1 2"] {
+            let CgroupCommand::Classify(classify) = parsed(line) else { panic!("{line}") };
+            let (groups, pids) = classify.parts().unwrap();
+            assert_eq!((names(groups), pids), (vec!["a".to_owned()], vec![1, 2]), "{line}");
+        }
+        for line in ["pin db node:0,cores:4", "pin db=node:0,cores:4"] {
+            let CgroupCommand::Pin(pin) = parsed(line) else { panic!("{line}") };
+            let (group, words) = pin.parts().unwrap();
+            assert_eq!((group.to_string().as_str(), words), ("db", "node:0,cores:4"), "{line}");
+        }
+    }
+
+    #[test]
+    fn words_that_are_missing() {
+        let CgroupCommand::Exec(exec) = parsed("exec a") else { panic!() };
+        assert!(exec.parts().unwrap_err().contains("such as"));
+        let CgroupCommand::Classify(classify) = parsed("classify 1 x") else { panic!() };
+        assert!(classify.parts().unwrap_err().contains("\"x\" is no PID"));
+        let CgroupCommand::Pin(pin) = parsed("pin db") else { panic!() };
+        assert_eq!(pin.parts().unwrap_err(), PIN);
+    }
+}

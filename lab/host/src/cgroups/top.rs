@@ -1,0 +1,431 @@
+//! `top` and `record`: sample the usage of groups repeatedly.
+
+use super::containers::containers;
+use super::group::{Group, Tree};
+use super::usage::{Usage, known, size};
+use crate::cgroups::options::{Column, Record, Top, Watched};
+use report::csv::quoted;
+use report::interrupt::{self, Second};
+use report::{Error, Table, sayln};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The minimum width to which names are shortened to make the table fit the terminal.
+const SHORTEST: usize = 16;
+
+/// The changes of a group between two samples; a figure is `None` if no controller counts it.
+#[derive(Debug, Clone, PartialEq)]
+struct Rates {
+    now: Usage,
+    /// The number of busy CPUs.
+    cpus: Option<f64>,
+    /// The fraction of the time in which the quota throttled the group.
+    throttled: Option<f64>,
+    /// Bytes per second.
+    io: Option<f64>,
+}
+
+/// Shows samples until q is pressed, a signal arrives or the count is reached.
+///
+/// # Errors
+/// Unknown groups; failing system calls.
+pub fn top(options: &Top) -> Result<(), Error> {
+    interrupt::catch(Second::Waits)?;
+    let tree = Tree::detect()?;
+    check(&tree, &options.watched)?;
+    let is_terminal = io::stdout().is_terminal();
+    let keys = if is_terminal { Keys::take() } else { None };
+    let timer = timer(options.watched.interval)?;
+    let mut sort = options.sort;
+    let mut before: HashMap<String, Usage> = HashMap::new();
+    let mut last = Instant::now();
+    let mut looks = 0;
+    // The first sample is only a baseline.
+    let mut rates = Vec::new();
+    let mut is_due = true;
+    while !interrupt::came() {
+        if is_due {
+            let now = look(&tree, &options.watched)?;
+            let passed = last.elapsed();
+            last = Instant::now();
+            rates = now.iter().map(|usage| rate(usage, before.get(&usage.group), passed)).collect();
+            before = now.into_iter().map(|usage| (usage.group.clone(), usage)).collect();
+        }
+        if looks > 0 || is_terminal {
+            show(&mut rates, sort, is_terminal)?;
+        }
+        looks += u64::from(is_due);
+        // One sample more than requested is taken, because figures are differences of two samples.
+        if options.watched.count.is_some_and(|count| looks > count) {
+            break;
+        }
+        match wait(&timer, keys.is_some())? {
+            Event::Due => is_due = true,
+            Event::Key(b'q' | 3) => break,
+            Event::Key(b's') => (is_due, sort) = (false, sort.next()),
+            Event::Key(_) | Event::Other => is_due = false,
+        }
+    }
+    Ok(())
+}
+
+/// Writes a CSV line for each group and sample.
+///
+/// # Errors
+/// Unknown groups; failing system calls.
+pub fn record(options: &Record) -> Result<(), Error> {
+    interrupt::catch(Second::Waits)?;
+    let tree = Tree::detect()?;
+    check(&tree, &options.watched)?;
+    let mut out: Box<dyn Write> = match &options.output {
+        Some(path) => Box::new(File::create(path).map_err(Error::of("create", path))?),
+        None => Box::new(io::stdout()),
+    };
+    let timer = timer(options.watched.interval)?;
+    let mut text = String::from(
+        "time,group,processes,tasks,cpu_ns,throttled,throttled_ns,memory,memory_peak,memory_limit,\
+         read,written,cpu_pressure,memory_pressure,io_pressure\n",
+    );
+    let mut looks = 0;
+    while !interrupt::came() {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        for usage in look(&tree, &options.watched)? {
+            text.push_str(&csv(now, &usage));
+        }
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            result => result.map_err(|cause| Error::system("write", "CSV", cause))?,
+        }
+        text.clear();
+        looks += 1;
+        if options.watched.count.is_some_and(|count| looks >= count) {
+            break;
+        }
+        while !interrupt::came() && !matches!(wait(&timer, false)?, Event::Due) {}
+    }
+    Ok(())
+}
+
+fn csv(now: Duration, usage: &Usage) -> String {
+    let pressure = usage.pressure.map_or_else(
+        || ",,".to_owned(),
+        |pressure| pressure.map(|percent| format!("{percent:.2}")).join(","),
+    );
+    // Unknown figures become empty fields.
+    let figures = [
+        usage.tasks,
+        usage.cpu_ns,
+        usage.throttled,
+        usage.throttled_ns,
+        usage.memory,
+        usage.memory_peak,
+        usage.memory_limit,
+        usage.read,
+        usage.written,
+    ];
+    let figures =
+        figures.map(|figure| figure.map_or_else(String::new, |figure| figure.to_string()));
+    format!(
+        "{}.{:03},{},{},{},{pressure}\n",
+        now.as_secs(),
+        now.subsec_millis(),
+        quoted(&usage.group),
+        usage.processes,
+        figures.join(","),
+    )
+}
+
+/// Rejects groups or containers that don't exist at the start.
+fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
+    if watched.containers {
+        let all = containers(watched.root.as_deref())?;
+        let unknown = |word: &&Group| !all.iter().any(|one| one.id.starts_with(&word.path));
+        return match watched.groups.iter().find(unknown) {
+            Some(word) => {
+                Err(Error::refused(format!("no container with a group of its own: {}", word.path)))
+            }
+            None => Ok(()),
+        };
+    }
+    watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
+}
+
+/// Samples all watched groups or containers. A group or container that has been removed is omitted
+/// until it exists again.
+fn look(tree: &Tree, watched: &Watched) -> Result<Vec<Usage>, Error> {
+    if watched.containers {
+        let words = &watched.groups;
+        let all = containers(watched.root.as_deref())?.into_iter();
+        let named = all.filter(|one| {
+            words.is_empty() || words.iter().any(|word| one.id.starts_with(&word.path))
+        });
+        let usage = |one: super::containers::Container| {
+            Some(Usage { group: one.id, ..Usage::of(tree, &one.group).ok()? })
+        };
+        return Ok(named.filter_map(usage).collect());
+    }
+    let all = [Group { controllers: Vec::new(), path: String::new() }];
+    let tops = if watched.groups.is_empty() { &all[..] } else { &watched.groups };
+    let groups = tops.iter().filter(|top| tree.exists(top)).flat_map(|top| tree.walk(top));
+    let groups = groups.filter(|group| !group.path.is_empty());
+    Ok(groups.filter_map(|group| Usage::of(tree, &group).ok()).collect())
+}
+
+fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {
+    let seconds = passed.as_secs_f64().max(1e-3);
+    let per_second = |of: fn(&Usage) -> Option<u64>| {
+        let now = of(now)?;
+        let before = before.and_then(of).unwrap_or(now);
+        Some(now.saturating_sub(before) as f64 / seconds)
+    };
+    Rates {
+        now: now.clone(),
+        cpus: per_second(|usage| usage.cpu_ns).map(|rate| rate / 1e9),
+        throttled: per_second(|usage| usage.throttled_ns).map(|rate| rate / 1e9),
+        io: per_second(|usage| Some(usage.read?.saturating_add(usage.written?))),
+    }
+}
+
+fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> {
+    sorted(rates, sort);
+    if !in_place {
+        sayln!("{}", table(rates, usize::MAX));
+        return Ok(());
+    }
+    let (columns, rows) = terminal();
+    let screen = screen(&fitting(rates, columns), sort, (columns, rows));
+    let mut out = io::stdout().lock();
+    let written = out.write_all(screen.as_bytes()).and_then(|()| out.flush());
+    written.map_err(|cause| Error::system("write", "table", cause))
+}
+
+/// Returns the columns and rows of the terminal, or 80 by 24 if the terminal does not report its size.
+fn terminal() -> (usize, usize) {
+    size_of_stdout().unwrap_or((80, 24))
+}
+
+/// Returns the columns and rows of standard output if it is a terminal that reports its size.
+pub(crate) fn size_of_stdout() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+    Some((size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Formats the table, with names short enough for the figures to fit beside them.
+fn fitting(rates: &[Rates], columns: usize) -> String {
+    let whole = table(rates, usize::MAX).to_string();
+    let widest = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+    let excess = widest.saturating_sub(columns.saturating_sub(1));
+    let names = rates.iter().map(|rates| rates.now.group.chars().count()).max().unwrap_or(0);
+    match excess {
+        0 => whole,
+        _ => table(rates, names.saturating_sub(excess).max(SHORTEST)).to_string(),
+    }
+}
+
+/// Shortens a name that is longer than `limit`. The end of the name is kept, because names usually differ there.
+fn shortened(name: &str, limit: usize) -> String {
+    match name.chars().count().saturating_sub(limit) {
+        0 => name.to_owned(),
+        excess => format!("…{}", name.chars().skip(excess + 1).collect::<String>()),
+    }
+}
+
+/// Formats a screen, starting at the top left corner. Each line is cut before the right edge, where it would wrap, and
+/// cleared to its end; finally the rest of the screen is cleared.
+fn screen(table: &str, sort: Column, (columns, rows): (usize, usize)) -> String {
+    let cut = |line: &str| line.chars().take(columns.max(2) - 1).collect::<String>();
+    let lines: Vec<String> = table.lines().take(rows.max(2) - 1).map(cut).collect();
+    let keys = cut(&format!("by {}; s: sort by the next column, q: quit", sort.name()));
+    format!("\x1b[H{}\x1b[K\n\x1b[J{keys}", lines.join("\x1b[K\n"))
+}
+
+fn sorted(rates: &mut [Rates], by: Column) {
+    let waited = |rates: &Rates| rates.now.pressure.map_or(0.0, |of| of.iter().sum());
+    // Unknown figures sort last.
+    let known = |figure: Option<f64>| figure.unwrap_or(-1.0);
+    rates.sort_by(|one, other| match by {
+        Column::Cpu => known(other.cpus).total_cmp(&known(one.cpus)),
+        Column::Memory => other.now.memory.cmp(&one.now.memory),
+        Column::Io => known(other.io).total_cmp(&known(one.io)),
+        Column::Pressure => waited(other).total_cmp(&waited(one)),
+        Column::Name => one.now.group.cmp(&other.now.group),
+    });
+}
+
+fn table(rates: &[Rates], longest: usize) -> Table {
+    let headings = [
+        "group",
+        "processes",
+        "CPUs",
+        "held back",
+        "memory",
+        "limit",
+        "I/O a second",
+        "CPU waits",
+        "memory",
+        "I/O",
+    ];
+    let mut table = Table::new(&headings);
+    for rates in rates {
+        let usage = &rates.now;
+        let mut cells = vec![
+            shortened(&usage.group, longest),
+            usage.processes.to_string(),
+            known(rates.cpus, |cpus| format!("{cpus:.2}")),
+            known(rates.throttled, |share| format!("{:.0} %", share * 100.0)),
+            known(usage.memory, size),
+            known(usage.memory_limit, size),
+            known(rates.io, |bytes| size(bytes as u64)),
+        ];
+        cells.extend(match usage.pressure {
+            Some(pressure) => pressure.map(|percent| format!("{percent:.1} %")),
+            None => ["-"; 3].map(str::to_owned),
+        });
+        table.row(cells);
+    }
+    table
+}
+
+/// The event that ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Event {
+    Due,
+    Key(u8),
+    Other,
+}
+
+/// Creates a periodic timer.
+fn timer(interval: Duration) -> Result<OwnedFd, Error> {
+    let failed = |errno: rustix::io::Errno| Error::system("timerfd", "", errno);
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(failed)?;
+    let time = Timespec {
+        tv_sec: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: interval.subsec_nanos().into(),
+    };
+    let spec = Itimerspec { it_interval: time, it_value: time };
+    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec).map_err(failed)?;
+    Ok(timer)
+}
+
+/// Waits for the timer or a key.
+fn wait(timer: &OwnedFd, keys: bool) -> Result<Event, Error> {
+    let stdin = io::stdin();
+    let mut fds = vec![PollFd::new(timer, PollFlags::IN)];
+    if keys {
+        fds.push(PollFd::new(&stdin, PollFlags::IN));
+    }
+    match poll(&mut fds, None) {
+        Err(rustix::io::Errno::INTR) => return Ok(Event::Other),
+        result => result.map_err(|errno| Error::system("poll", "", errno))?,
+    };
+    let ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
+    let mut byte = [0; 1];
+    if ready(fds.get(1)) && matches!(rustix::io::read(&stdin, &mut byte), Ok(1)) {
+        return Ok(Event::Key(byte[0]));
+    }
+    let mut count = [0; 8];
+    match rustix::io::read(timer, &mut count) {
+        Ok(_) => Ok(Event::Due),
+        Err(_) => Ok(Event::Other),
+    }
+}
+
+/// Puts the terminal into a mode in which each key press is delivered at once; restores the terminal when dropped.
+struct Keys {
+    before: Termios,
+}
+
+impl Keys {
+    fn take() -> Option<Self> {
+        let before = tcgetattr(io::stdin()).ok()?;
+        let mut raw = before.clone();
+        raw.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+        tcsetattr(io::stdin(), OptionalActions::Flush, &raw).ok()?;
+        let _ = io::stdout().write_all(b"\x1b[2J\x1b[?25l");
+        Some(Self { before })
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = io::stdout().write_all(b"\x1b[?25h\n");
+        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(group: &str, cpu_ns: u64, memory: u64) -> Usage {
+        let (cpu_ns, memory) = (Some(cpu_ns), Some(memory));
+        Usage { group: group.to_owned(), cpu_ns, memory, ..Usage::default() }
+    }
+
+    #[test]
+    fn between_two_looks() {
+        let (before, mut now) = (usage("a", 1_000_000_000, 5), usage("a", 2_000_000_000, 9));
+        let mut before = before;
+        (before.read, before.written) = (Some(0), Some(0));
+        (now.read, now.written) = (Some(4096), Some(0));
+        let rates = rate(&now, Some(&before), Duration::from_secs(2));
+        assert_eq!((rates.cpus, rates.io, rates.throttled), (Some(0.5), Some(2048.0), None));
+        assert_eq!(rate(&now, None, Duration::ZERO).cpus, Some(0.0));
+        let text = table(&[rates], usize::MAX).to_string();
+        let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(row, ["a", "0", "0.50", "-", "9", "-", "2K", "-", "-", "-"]);
+    }
+
+    #[test]
+    fn sorted_by_columns() {
+        let second = Duration::from_secs(1);
+        let mut all = [usage("b", 1, 9), usage("a", 5, 3)]
+            .map(|now| rate(&now, Some(&usage("", 0, 0)), second));
+        let names = |all: &[Rates]| all.iter().map(|r| r.now.group.clone()).collect::<String>();
+        sorted(&mut all, Column::Cpu);
+        assert_eq!(names(&all), "ab");
+        sorted(&mut all, Column::Memory);
+        assert_eq!(names(&all), "ba");
+        sorted(&mut all, Column::Name);
+        assert_eq!(names(&all), "ab");
+        assert_eq!(Column::Name.next(), Column::Cpu);
+    }
+
+    #[test]
+    fn on_a_small_terminal() {
+        let table = "group  CPUs\nabcdefghijklmnop\nü\nlast\n";
+        let text = screen(table, Column::Cpu, (9, 4));
+        assert_eq!(text, "\x1b[Hgroup  C\x1b[K\nabcdefgh\x1b[K\nü\x1b[K\n\x1b[Jby CPU t");
+        assert!(screen(table, Column::Io, (1, 1)).ends_with("g\x1b[K\n\x1b[Jb"));
+    }
+
+    #[test]
+    fn names_make_room_for_figures() {
+        let name = "process_api/13779559b05aac23781a7b98a6baa727/testdir";
+        assert_eq!(shortened(name, 16), "…6baa727/testdir");
+        assert_eq!(shortened("db", 16), "db");
+        let all = [rate(&usage(name, 5, 3), None, Duration::from_secs(1))];
+        let widest = |columns| {
+            let text = fitting(&all, columns);
+            text.lines().map(|line| line.chars().count()).max().unwrap()
+        };
+        assert!(widest(200) > 119 && widest(120) <= 119, "{}", fitting(&all, 120));
+        assert!(fitting(&all, 40).contains("…6baa727/testdir"));
+    }
+
+    #[test]
+    fn lines_of_csv() {
+        let line = csv(Duration::from_millis(1500), &usage("a,b", 7, 8));
+        assert_eq!(line, "1.500,\"a,b\",0,,7,,,8,,,,,,,\n");
+    }
+}
