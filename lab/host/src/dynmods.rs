@@ -67,8 +67,7 @@ impl State {
     /// Returns whether the option is on. Without a cgroup2 mount, the boot parameter and the build decide.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        let by_default = self.boot.unwrap_or(self.built == Some(true));
-        self.known && self.mounted.unwrap_or(by_default)
+        self.known && self.mounted.unwrap_or_else(|| self.by_default())
     }
 
     /// Returns whether cgroup2 has the option when it is newly mounted.

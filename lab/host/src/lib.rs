@@ -19,6 +19,7 @@
 //! running kernel, and they leave nothing behind.
 
 pub mod account;
+pub mod boot;
 pub mod cgroups;
 pub mod chart;
 pub mod check;

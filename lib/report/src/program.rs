@@ -2,15 +2,22 @@
 
 use std::path::PathBuf;
 
-/// Returns the path of the dayfly to which this tool belongs: the one in the same directory as this
-/// program, the one where `make install` installs it, or else the first one in $PATH.
+/// Returns the path of the dayfly to which this tool belongs: that of [`near`], or else the first one in $PATH.
 #[must_use]
 pub fn dayfly() -> Option<PathBuf> {
+    near().or_else(|| in_path("dayfly"))
+}
+
+/// Returns the path of the dayfly in the same directory as this program, or where `make install` installs it.
+#[must_use]
+pub fn near() -> Option<PathBuf> {
     let own = std::env::current_exe().ok()?;
-    let beside = own.with_file_name("dayfly");
     // An installed tool is in libexec/dayfly, with bin beside libexec.
     let installed = own.ancestors().nth(3).map(|prefix| prefix.join("bin/dayfly"));
-    [Some(beside), installed, in_path("dayfly")].into_iter().flatten().find(|path| path.is_file())
+    [Some(own.with_file_name("dayfly")), installed]
+        .into_iter()
+        .flatten()
+        .find(|path| path.is_file())
 }
 
 /// Returns the path of the first file with this name in $PATH.

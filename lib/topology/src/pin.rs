@@ -13,6 +13,7 @@
 //! Words are separated by commas. Each word narrows the selection further. The order of the words does not matter:
 //! `cores`, `spread` and `no-smt` are applied last. The selected memory nodes are those nearest to the selected CPUs.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -23,7 +24,8 @@ use crate::{List, Topology};
 /// A parsed selection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pin {
-    within: Vec<Within>,
+    /// Parts by their index in [`PARTS`], with the selected ones.
+    within: Vec<(usize, List)>,
     count: Option<Count>,
     no_smt: bool,
 }
@@ -46,13 +48,22 @@ pub struct PinError {
     reason: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Within {
-    Nodes(List),
-    Packages(List),
-    Ccxs(List),
-    Cpus(List),
+/// The parts of a host that a word names by numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Node,
+    Package,
+    Ccx,
+    Cpu,
 }
+
+/// Each part with its words, of which the first is shown, and its name in errors.
+const PARTS: [(Part, &[&str], &str); 4] = [
+    (Part::Node, &["nodes", "node"], "memory node"),
+    (Part::Package, &["packages", "package", "sockets", "socket"], "package"),
+    (Part::Ccx, &["ccxs", "ccx"], "ccx"),
+    (Part::Cpu, &["cpus", "cpu"], "CPU"),
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Count {
@@ -84,31 +95,24 @@ impl Pin {
                 Ok(count) if count > 0 => Ok(count),
                 _ => Err(wrong(format!("{text:?} is not a number of cores"))),
             };
-            let count = match kind {
-                "node" | "nodes" => pin.also(Within::Nodes(list()?)),
-                "package" | "packages" | "socket" | "sockets" => {
-                    pin.also(Within::Packages(list()?))
+            let part = PARTS.iter().position(|(_, words, _)| words.contains(&kind));
+            let count = match (part, kind) {
+                (Some(part), _) => {
+                    pin.within.push((part, list()?));
+                    continue;
                 }
-                "ccx" | "ccxs" => pin.also(Within::Ccxs(list()?)),
-                "cpu" | "cpus" => pin.also(Within::Cpus(list()?)),
-                "core" | "cores" => Some(Count::Near(count()?)),
-                "spread" => Some(Count::Spread(count()?)),
+                (None, "core" | "cores") => Count::Near(count()?),
+                (None, "spread") => Count::Spread(count()?),
                 _ => return Err(wrong(format!("unknown word {kind:?}: {KNOWN}"))),
             };
-            if count.is_some() && pin.count.is_some() {
+            if pin.count.replace(count).is_some() {
                 return Err(wrong("cores are counted twice".to_string()));
             }
-            pin.count = pin.count.or(count);
         }
         if pin == Self::default() {
             return Err(wrong(format!("there is no word: {KNOWN}")));
         }
         Ok(pin)
-    }
-
-    fn also(&mut self, within: Within) -> Option<Count> {
-        self.within.push(within);
-        None
     }
 
     /// Returns the CPUs and memory nodes that the selection matches on `topology`, limited to the CPUs in `allowed`.
@@ -118,8 +122,8 @@ impl Pin {
     pub fn resolve(&self, topology: &Topology, allowed: &List) -> Result<Placement, PinError> {
         let wrong = |reason: String| PinError { words: self.to_string(), reason };
         let mut cpus = topology.online().intersection(allowed);
-        for within in &self.within {
-            cpus = cpus.intersection(&within.cpus(topology).map_err(wrong)?);
+        for (part, selected) in &self.within {
+            cpus = cpus.intersection(&within(*part, selected, topology).map_err(wrong)?);
         }
         if cpus.is_empty() {
             return Err(wrong(format!("no CPU of {allowed} is meant by that")));
@@ -138,48 +142,32 @@ impl Pin {
                 Count::Spread(number) => spread(topology, &cores, number as usize),
             };
         }
-        let take =
-            |core: &List| core.iter().take(if self.no_smt { 1 } else { usize::MAX }).collect();
-        let cpus: List = cores.iter().flat_map(|core| -> Vec<u32> { take(core) }).collect();
+        let each = if self.no_smt { 1 } else { usize::MAX };
+        let cpus: List = cores.iter().flat_map(|core| core.iter().take(each)).collect();
         let mems = topology.memory_of(&cpus);
         Ok(Placement { cpus, mems })
     }
 }
 
-impl Within {
-    fn cpus(&self, topology: &Topology) -> Result<List, String> {
-        let pick = |what: &str, wanted: &List, all: Vec<(u32, List)>| {
-            let there: List = all.iter().map(|(id, _)| *id).collect();
-            let absent = wanted.without(&there);
-            if !absent.is_empty() {
-                return Err(format!("there is no {what} {absent}: this host has {there}"));
-            }
-            let wanted = all.into_iter().filter(|(id, _)| wanted.contains(*id));
-            Ok(wanted.fold(List::default(), |sum, (_, cpus)| sum.union(&cpus)))
-        };
-        match self {
-            Self::Nodes(wanted) => {
-                let nodes = topology.nodes.iter().map(|node| (node.id, node.cpus.clone()));
-                let cpus = pick("memory node", wanted, nodes.collect())?;
-                if cpus.is_empty() {
-                    Err("that is memory without CPUs".to_string())
-                } else {
-                    Ok(cpus)
-                }
-            }
-            Self::Packages(wanted) => {
-                pick("package", wanted, (0..).zip(topology.packages()).collect())
-            }
-            Self::Ccxs(wanted) => {
-                let ccxs = topology.ccxs().into_iter().map(|ccx| ccx.cpus);
-                pick("ccx", wanted, (0..).zip(ccxs).collect())
-            }
-            Self::Cpus(wanted) => {
-                let online = topology.online();
-                let all = online.iter().map(|id| (id, List::from_iter([id]))).collect();
-                pick("CPU", wanted, all)
-            }
-        }
+/// Returns the CPUs of the selected parts of a host.
+fn within(part: usize, selected: &List, topology: &Topology) -> Result<List, String> {
+    let Some((part, _, name)) = PARTS.get(part) else { return Ok(List::default()) };
+    let all: Vec<(u32, List)> = match part {
+        Part::Node => topology.nodes.iter().map(|node| (node.id, node.cpus.clone())).collect(),
+        Part::Package => (0..).zip(topology.packages()).collect(),
+        Part::Ccx => (0..).zip(topology.ccxs().into_iter().map(|ccx| ccx.cpus)).collect(),
+        Part::Cpu => topology.cpus.iter().map(|cpu| (cpu.id, List::from_iter([cpu.id]))).collect(),
+    };
+    let there: List = all.iter().map(|(id, _)| *id).collect();
+    let absent = selected.without(&there);
+    if !absent.is_empty() {
+        return Err(format!("there is no {name} {absent}: this host has {there}"));
+    }
+    let chosen = all.iter().filter(|(id, _)| selected.contains(*id));
+    let cpus: List = chosen.flat_map(|(_, cpus)| cpus.iter()).collect();
+    match cpus.is_empty() {
+        true => Err("that is memory without CPUs".to_string()),
+        false => Ok(cpus),
     }
 }
 
@@ -207,85 +195,45 @@ fn cores(topology: &Topology, cpus: &List) -> Vec<List> {
     cores.filter(|core| !core.is_empty()).collect()
 }
 
-/// Groups `cores` by cache, with the caches grouped by node.
-fn by_cache(topology: &Topology, cores: &[List]) -> Vec<(u32, Vec<List>)> {
-    let mut all: Vec<(u32, Vec<List>)> = Vec::new();
+/// Groups `cores` by cache, and the caches by node.
+fn by_cache(topology: &Topology, cores: &[List]) -> Vec<Vec<Vec<List>>> {
+    let mut nodes: BTreeMap<u32, Vec<Vec<List>>> = BTreeMap::new();
     for ccx in topology.ccxs() {
-        let inside =
-            cores.iter().filter(|core| core.is_within(&ccx.cpus)).cloned().collect::<Vec<_>>();
+        let inside: Vec<List> =
+            cores.iter().filter(|core| core.is_within(&ccx.cpus)).cloned().collect();
         let first = inside.first().and_then(List::first);
-        let node = first.and_then(|cpu| topology.cpu(cpu)).map(|cpu| cpu.node);
-        if let Some(node) = node {
-            all.push((node, inside));
+        if let Some(cpu) = first.and_then(|cpu| topology.cpu(cpu)) {
+            nodes.entry(cpu.node).or_default().push(inside);
         }
     }
-    all.sort_by_key(|(node, _)| *node);
-    all
+    nodes.into_values().collect()
 }
 
 /// Picks cores that share a cache, namely the smallest cache with enough cores. If no cache has enough cores, picks
 /// cores of the smallest node with enough cores; if no node has enough cores, picks the first cores.
 fn near(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
     let caches = by_cache(topology, cores);
-    let fitting = caches.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
-    if let Some(cores) = fitting.min_by_key(|cores| cores.len()) {
-        return cores.iter().take(count).cloned().collect();
-    }
-    let mut nodes: Vec<(u32, Vec<List>)> = Vec::new();
-    for (node, cores) in &caches {
-        match nodes.last_mut() {
-            Some((last, all)) if last == node => all.extend(cores.iter().cloned()),
-            _ => nodes.push((*node, cores.clone())),
-        }
-    }
-    let fitting = nodes.iter().map(|(_, cores)| cores).filter(|cores| cores.len() >= count);
-    if let Some(cores) = fitting.min_by_key(|cores| cores.len()) {
-        return cores.iter().take(count).cloned().collect();
-    }
-    nodes.into_iter().flat_map(|(_, cores)| cores).take(count).collect()
+    let nodes: Vec<Vec<List>> = caches.iter().map(|caches| caches.concat()).collect();
+    let smallest = |groups: &[Vec<List>]| {
+        let fitting = groups.iter().filter(|cores| cores.len() >= count);
+        fitting.min_by_key(|cores| cores.len()).cloned()
+    };
+    let chosen = smallest(&caches.concat()).or_else(|| smallest(&nodes));
+    chosen.unwrap_or_else(|| nodes.concat()).into_iter().take(count).collect()
 }
 
-/// Picks one core from each cache in turn, alternating between nodes.
+/// Picks one core from each node in turn, and of each node one from each cache in turn.
 fn spread(topology: &Topology, cores: &[List], count: usize) -> Vec<List> {
-    let mut queues: Vec<Vec<Vec<List>>> = Vec::new();
-    let mut node_of_last = None;
-    for (node, cores) in by_cache(topology, cores) {
-        let reversed = cores.into_iter().rev().collect();
-        match queues.last_mut() {
-            Some(caches) if node_of_last == Some(node) => caches.push(reversed),
-            _ => queues.push([reversed].into()),
-        }
-        node_of_last = Some(node);
-    }
-    let mut chosen = Vec::new();
-    for round in 0.. {
-        let before = chosen.len();
-        let mut left = false;
-        for caches in &mut queues {
-            let caches_there = caches.len();
-            let Some(at) = round_robin(round, caches_there) else { continue };
-            // Take a core from each cache of the node in turn, skipping caches without cores.
-            for step in 0..caches_there {
-                let cache = caches.get_mut((at + step) % caches_there);
-                if let Some(core) = cache.and_then(Vec::pop) {
-                    chosen.push(core);
-                    break;
-                }
-            }
-            left |= caches.iter().any(|cache| !cache.is_empty());
-            if chosen.len() == count {
-                return chosen;
-            }
-        }
-        if chosen.len() == before && !left {
-            break;
-        }
-    }
-    chosen
+    let nodes: Vec<Vec<List>> =
+        by_cache(topology, cores).iter().map(|caches| in_turn(caches)).collect();
+    in_turn(&nodes).into_iter().take(count).collect()
 }
 
-fn round_robin(round: usize, among: usize) -> Option<usize> {
-    round.checked_rem(among)
+/// Takes the first element of each list, then the second of each, and so on.
+fn in_turn(lists: &[Vec<List>]) -> Vec<List> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or(0);
+    let all = (0..longest).flat_map(|at| lists.iter().filter_map(move |list| list.get(at)));
+    all.cloned().collect()
 }
 
 /// A group of CPUs with its placement on memory nodes; see [`place`].
@@ -361,26 +309,17 @@ fn from_nearest(topology: &Topology, home: usize) -> Vec<usize> {
 
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut comma = "";
-        for within in &self.within {
-            let (kind, list) = match within {
-                Within::Nodes(list) => ("nodes", list),
-                Within::Packages(list) => ("packages", list),
-                Within::Ccxs(list) => ("ccxs", list),
-                Within::Cpus(list) => ("cpus", list),
-            };
-            write!(f, "{comma}{kind}:{list}")?;
-            comma = ",";
-        }
-        match self.count {
-            Some(Count::Near(count)) => write!(f, "{comma}cores:{count}")?,
-            Some(Count::Spread(count)) => write!(f, "{comma}spread:{count}")?,
-            None => {}
-        }
-        if self.count.is_some() {
-            comma = ",";
-        }
-        if self.no_smt { write!(f, "{comma}no-smt") } else { Ok(()) }
+        let part = |(part, list): &(usize, List)| {
+            let word = PARTS.get(*part).and_then(|(_, words, _)| words.first()).unwrap_or(&"");
+            format!("{word}:{list}")
+        };
+        let count = self.count.map(|count| match count {
+            Count::Near(count) => format!("cores:{count}"),
+            Count::Spread(count) => format!("spread:{count}"),
+        });
+        let no_smt = self.no_smt.then(|| "no-smt".to_string());
+        let words: Vec<String> = self.within.iter().map(part).chain(count).chain(no_smt).collect();
+        f.write_str(&words.join(","))
     }
 }
 

@@ -3,11 +3,10 @@
 use super::group::{Group, Tree};
 use report::Error;
 use report::interrupt::{self, Second};
-use rustix::fs::{Gid, Mode, Uid};
-use std::fmt;
+use rustix::fs::{Mode, chmod};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 /// A value to be written to a file of a group.
@@ -46,32 +45,23 @@ impl Write {
 }
 
 /// The changes made so far. Undoes all of them, latest first, when dropped without [`Journal::commit`].
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Journal {
     done: Vec<Done>,
 }
 
-#[derive(Debug)]
-enum Done {
-    Made(PathBuf),
-    Wrote {
-        file: PathBuf,
-        before: String,
-    },
-    /// A write to devices.allow or devices.deny; `before` is the earlier content of devices.list.
-    Devices {
-        directory: PathBuf,
-        before: String,
-    },
-    Owned {
-        path: PathBuf,
-        user: u32,
-        group: u32,
-    },
-    Moded {
-        path: PathBuf,
-        mode: u32,
-    },
+/// A change that was made.
+struct Done {
+    /// The object, and what it was before, for the error if it can't be undone.
+    what: String,
+    /// Undoes the change, or returns false.
+    undo: Box<dyn Fn() -> bool>,
+}
+
+impl Done {
+    fn new(what: String, undo: impl Fn() -> bool + 'static) -> Self {
+        Self { what, undo: Box::new(undo) }
+    }
 }
 
 impl Journal {
@@ -92,7 +82,10 @@ impl Journal {
     pub fn make(&mut self, tree: &Tree, group: &Group) -> Result<Vec<PathBuf>, Error> {
         go_on()?;
         let made = tree.make(group)?;
-        self.done.extend(made.iter().cloned().map(Done::Made));
+        self.done.extend(made.iter().cloned().map(|made| {
+            let what = format!("the group {}", made.display());
+            Done::new(what, move || fs::remove_dir(&made).is_ok())
+        }));
         Ok(made)
     }
 
@@ -141,10 +134,10 @@ impl Journal {
     pub fn own(&mut self, path: &Path, user: Option<u32>, group: Option<u32>) -> Result<(), Error> {
         go_on()?;
         let present = fs::metadata(path).map_err(Error::of("stat", path))?;
-        let ids = (user.map(Uid::from_raw), group.map(Gid::from_raw));
-        rustix::fs::chown(path, ids.0, ids.1).map_err(Error::of("chown", path))?;
-        let (user, group) = (present.uid(), present.gid());
-        self.done.push(Done::Owned { path: path.to_owned(), user, group });
+        chown(path, user, group).map_err(Error::of("chown", path))?;
+        let (user, group, path) = (present.uid(), present.gid(), path.to_owned());
+        let what = format!("{}, which belonged to {user}:{group}", path.display());
+        self.done.push(Done::new(what, move || chown(&path, Some(user), Some(group)).is_ok()));
         Ok(())
     }
 
@@ -155,9 +148,10 @@ impl Journal {
     pub fn mode(&mut self, path: &Path, mode: u32) -> Result<(), Error> {
         go_on()?;
         let present = fs::metadata(path).map_err(Error::of("stat", path))?;
-        let bits = Mode::from_raw_mode(mode);
-        rustix::fs::chmod(path, bits).map_err(Error::of("chmod", path))?;
-        self.done.push(Done::Moded { path: path.to_owned(), mode: present.mode() & 0o7777 });
+        chmod(path, Mode::from_raw_mode(mode)).map_err(Error::of("chmod", path))?;
+        let (mode, path) = (present.mode() & 0o7777, path.to_owned());
+        let what = format!("{}, which had mode {mode:04o}", path.display());
+        self.done.push(Done::new(what, move || chmod(&path, Mode::from_raw_mode(mode)).is_ok()));
         Ok(())
     }
 
@@ -175,7 +169,7 @@ impl Drop for Journal {
             let before = self.done.len();
             let left: Vec<Done> = std::mem::take(&mut self.done);
             for done in left.into_iter().rev() {
-                if !done.take_back() {
+                if !(done.undo)() {
                     self.done.insert(0, done);
                 }
             }
@@ -184,54 +178,14 @@ impl Drop for Journal {
             }
         }
         for done in self.done.drain(..) {
-            let _ = writeln!(std::io::stderr(), "dayfly: could not undo: {done}");
-        }
-    }
-}
-
-impl fmt::Display for Done {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Made(directory) => write!(f, "the group {}", directory.display()),
-            Self::Wrote { file, before } => write!(f, "{}, which was {before:?}", file.display()),
-            Self::Devices { directory, before } => {
-                write!(f, "{}/devices.list, which was {before:?}", directory.display())
-            }
-            Self::Owned { path, user, group } => {
-                write!(f, "{}, which belonged to {user}:{group}", path.display())
-            }
-            Self::Moded { path, mode } => {
-                write!(f, "{}, which had mode {mode:04o}", path.display())
-            }
-        }
-    }
-}
-
-impl Done {
-    fn take_back(&self) -> bool {
-        match self {
-            Self::Made(directory) => fs::remove_dir(directory).is_ok(),
-            Self::Wrote { file, before } => put(file, before).is_ok() || !file.exists(),
-            Self::Devices { directory, before } => {
-                put_devices(directory, before) || !directory.exists()
-            }
-            Self::Owned { path, user, group } => {
-                let ids = (Some(Uid::from_raw(*user)), Some(Gid::from_raw(*group)));
-                rustix::fs::chown(path, ids.0, ids.1).is_ok()
-            }
-            Self::Moded { path, mode } => {
-                rustix::fs::chmod(path, Mode::from_raw_mode(*mode)).is_ok()
-            }
+            let _ = writeln!(std::io::stderr(), "dayfly: could not undo: {}", done.what);
         }
     }
 }
 
 /// Returns an error if a signal has arrived.
 fn go_on() -> Result<(), Error> {
-    match interrupt::came() {
-        true => Err(Error::refused("interrupted: nothing is changed")),
-        false => Ok(()),
-    }
+    interrupt::check().map_err(|_| Error::refused("interrupted: nothing is changed"))
 }
 
 /// Writes `value` to an existing file with one write(2).
@@ -245,13 +199,18 @@ fn put(file: &Path, value: &str) -> Result<(), Error> {
 
 /// Returns the change that undoes a write of `value` to `file`, or `None` if the write can't be undone.
 fn undo(file: &Path, value: &str) -> Option<Done> {
+    let file = file.to_owned();
     if matches!(file.file_name()?.to_str()?, "devices.allow" | "devices.deny") {
         let directory = file.parent()?.to_owned();
-        let before = fs::read_to_string(directory.join("devices.list")).ok()?;
-        return Some(Done::Devices { directory, before });
+        let list = directory.join("devices.list");
+        let before = fs::read_to_string(&list).ok()?;
+        let what = format!("{}, which was {before:?}", list.display());
+        let undo = move || put_devices(&directory, &before) || !directory.exists();
+        return Some(Done::new(what, undo));
     }
-    let present = fs::read_to_string(file).ok()?;
-    Some(Done::Wrote { file: file.to_owned(), before: before(file, value, &present)? })
+    let before = before(&file, value, &fs::read_to_string(&file).ok()?)?;
+    let what = format!("{}, which was {before:?}", file.display());
+    Some(Done::new(what, move || put(&file, &before).is_ok() || !file.exists()))
 }
 
 /// Returns the value that must be written to restore `present` after a write of `value`, or `None` if it can't be

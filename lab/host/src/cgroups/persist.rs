@@ -5,10 +5,10 @@
 //! the runlevels start the script.
 
 use super::cgroup_plan::{self, Include, Kind};
+use crate::boot::{self, Unit};
 use crate::cgroups::options::{Apply, Init, Persist, PlanFile, Unpersist};
 use report::{Error, sayln};
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// The target that starts the unit; all services start after it.
@@ -45,27 +45,26 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
         super::apply::apply(&Apply { plan, dry_run: false, quiet: false, below_usage: false })?;
     }
     // An earlier cgroup plan of this name is replaced, even if it has another format or is for another init system.
-    places.remove()?;
+    boot::remove(&places.all())?;
     let kind = match Kind::of(&options.file, &text) {
         Kind::Cgconfig => "conf",
         Kind::Toml => "toml",
     };
-    put(&places.plans.join(format!("{name}.{kind}")), &text, 0o644)?;
+    boot::put(&places.plans.join(format!("{name}.{kind}")), &text, 0o644)?;
     let seen = Path::new("/etc/dayfly/cgroup").join(format!("{name}.{kind}"));
-    match options.init.unwrap_or_else(|| running(root)) {
+    let file = match options.init.unwrap_or_else(|| running(root)) {
         Init::Systemd => {
-            put(&places.unit, &unit(&name, &seen), 0o644)?;
-            let target = Path::new("../").join(places.unit.file_name().unwrap_or_default());
-            link(target, &places.wanted)?;
-            sayln!("# applied at each boot by {}", places.unit.display());
+            places.unit.enable(&unit(&name, &seen))?;
+            &places.unit.file
         }
         Init::Sysv => {
-            put(&places.script, &script(&name, &seen), 0o755)?;
-            let target = Path::new("../init.d").join(places.script.file_name().unwrap_or_default());
-            places.links.iter().try_for_each(|place| link(target.clone(), place))?;
-            sayln!("# applied at each boot by {}", places.script.display());
+            boot::put(&places.script, &script(&name, &seen), 0o755)?;
+            let link = |place: &PathBuf| boot::link("../init.d", &places.script, place);
+            places.links.iter().try_for_each(link)?;
+            &places.script
         }
-    }
+    };
+    sayln!("# applied at each boot by {}", file.display());
     Ok(())
 }
 
@@ -76,7 +75,7 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
 pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let places = Places::new(root, &options.name)?;
-    if !places.remove()? {
+    if !boot::remove(&places.all())? {
         let reason = format!("nothing called {:?} is applied at boot", options.name);
         return Err(Error::refused(reason));
     }
@@ -91,8 +90,7 @@ pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
 struct Places {
     name: String,
     plans: PathBuf,
-    unit: PathBuf,
-    wanted: PathBuf,
+    unit: Unit,
     script: PathBuf,
     links: Vec<PathBuf>,
 }
@@ -112,26 +110,17 @@ impl Places {
         Ok(Self {
             name: name.to_owned(),
             plans: etc.join("dayfly/cgroup"),
-            unit: etc.join("systemd/system").join(&unit),
-            wanted: etc.join("systemd/system").join(format!("{WANTED_BY}.wants")).join(&unit),
+            unit: Unit::new(&etc.join("systemd/system"), &unit, WANTED_BY),
             links: RUNLEVELS.iter().map(link).collect(),
             script: etc.join("init.d").join(&script),
         })
     }
 
-    /// Removes all installed files; returns whether there were any.
-    fn remove(&self) -> Result<bool, Error> {
+    /// Returns the paths of all files that may be installed.
+    fn all(&self) -> Vec<PathBuf> {
         let plans = ["toml", "conf"].map(|kind| self.plans.join(format!("{}.{kind}", self.name)));
-        let all = [&self.wanted, &self.unit, &self.script].into_iter();
-        let mut any = false;
-        for path in all.chain(&self.links).chain(&plans) {
-            match fs::remove_file(path) {
-                Ok(()) => any = true,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::of("remove", path)(error)),
-            }
-        }
-        Ok(any)
+        let all = [&self.unit.link, &self.unit.file, &self.script].into_iter();
+        all.chain(&self.links).chain(&plans).cloned().collect()
     }
 }
 
@@ -181,30 +170,6 @@ fn script(name: &str, plan: &Path) -> String {
 /// Returns the path of the dayfly beside this program or in the same installation, or /usr/local/bin/dayfly if there is
 /// none.
 fn program() -> String {
-    let own = std::env::current_exe().unwrap_or_default();
-    let directory = own.parent().unwrap_or(Path::new(""));
-    let near = [directory.join("dayfly"), directory.join("../../bin/dayfly")];
-    let found = near.into_iter().filter_map(|path| path.canonicalize().ok()).next();
+    let found = report::program::near().and_then(|path| path.canonicalize().ok());
     found.unwrap_or_else(|| PathBuf::from("/usr/local/bin/dayfly")).display().to_string()
-}
-
-/// Writes a file under a temporary name and renames it, so that the file never appears incomplete.
-fn put(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
-    let parent = path.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).map_err(Error::of("make", parent))?;
-    let new =
-        parent.join(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()));
-    fs::write(&new, text).map_err(Error::of("write", &new))?;
-    let permissions = fs::Permissions::from_mode(mode);
-    fs::set_permissions(&new, permissions).map_err(Error::of("chmod", &new))?;
-    fs::rename(&new, path).map_err(Error::of("rename", path))
-}
-
-fn link(target: PathBuf, place: &Path) -> Result<(), Error> {
-    let parent = place.parent().unwrap_or(Path::new("/"));
-    fs::create_dir_all(parent).map_err(Error::of("make", parent))?;
-    match symlink(target, place) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
-        result => result.map_err(Error::of("link", place)),
-    }
 }

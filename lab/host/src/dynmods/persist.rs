@@ -1,21 +1,16 @@
 //! Turns favordynmods on at each boot by a systemd unit, or, if that is impossible, prints
 //! instructions for configuring the host by hand.
 
-use super::switch::consent;
-use super::{BOOT_PARAMETER, State, refusal};
+use super::switch::{consent, usable};
+use super::{BOOT_PARAMETER, State};
+use crate::boot::{self, UNITS, Unit};
 use crate::facts::Facts;
 use crate::layout::Layout;
 use report::{Error, sayln};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// The unit's name.
 const UNIT: &str = "dayfly-favordynmods.service";
-/// The directory for the administrator's own units.
-const UNITS: &str = "/etc/systemd/system";
-/// The directory of links to the units that sysinit.target starts. It starts them before other programs move processes.
-const WANTED_BY: &str = "sysinit.target.wants";
-
 /// The unit's text. mount(8) keeps the existing options.
 const TEXT: &str = "\
 # Written by \"dayfly host favordynmods persist\", removed by \"unpersist\".
@@ -38,14 +33,13 @@ WantedBy=sysinit.target
 
 /// Returns whether the unit exists and is enabled.
 pub(super) fn is_there(facts: &Facts) -> bool {
-    let (unit, link) = files(facts);
-    unit.exists() && link.symlink_metadata().is_ok()
+    let Unit { file, link } = unit(facts);
+    file.exists() && link.symlink_metadata().is_ok()
 }
 
-/// Returns the paths of the unit and of the link that enables it.
-fn files(facts: &Facts) -> (PathBuf, PathBuf) {
-    let units = facts.path(UNITS);
-    (units.join(UNIT), units.join(WANTED_BY).join(UNIT))
+/// Returns the unit. sysinit.target starts it before other programs move processes.
+fn unit(facts: &Facts) -> Unit {
+    Unit::new(&facts.path(UNITS), UNIT, "sysinit.target")
 }
 
 /// Turns favordynmods on at each boot. Without systemd or cgroup2, prints what to do by hand.
@@ -56,13 +50,7 @@ fn files(facts: &Facts) -> (PathBuf, PathBuf) {
 pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
-    if let Some(reason) = refusal(layout.mode()) {
-        return Err(Error::refused(format!("favordynmods: {reason}")).advise(by_boot(facts)));
-    }
-    if !state.known {
-        return Err(Error::refused("favordynmods: this kernel does not have it")
-            .advise("boot Linux 6.0 or newer"));
-    }
+    usable(&layout, &state, || by_boot(facts))?;
     if let Some(how) = state.persistent {
         sayln!("favordynmods is on at boot already, by the {how}");
         return Ok(());
@@ -73,13 +61,9 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
             .advise(format!("put this into /etc/fstab: {fstab}; or {}", by_boot(facts))));
     }
     consent(&state, yes)?;
-    let (unit, link) = files(facts);
-    let directory = link.parent().unwrap_or(Path::new(UNITS));
-    fs::create_dir_all(directory).map_err(Error::of("make", directory))?;
-    fs::write(&unit, TEXT).map_err(Error::of("write", &unit))?;
-    let _ = fs::remove_file(&link);
-    std::os::unix::fs::symlink(format!("../{UNIT}"), &link).map_err(Error::of("link", &link))?;
-    sayln!("favordynmods is on from the next boot on ({})", unit.display());
+    let unit = unit(facts);
+    unit.enable(TEXT)?;
+    sayln!("favordynmods is on from the next boot on ({})", unit.file.display());
     if !state.is_on() {
         sayln!("\"dayfly host favordynmods on\" turns it on now");
     }
@@ -91,19 +75,10 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
 /// # Errors
 /// Files cannot be removed.
 pub fn unpersist(facts: &Facts) -> Result<(), Error> {
-    let (unit, link) = files(facts);
-    let mut any = false;
-    for file in [&link, &unit] {
-        match fs::remove_file(file) {
-            Ok(()) => any = true,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::of("remove", file)(error)),
-        }
-    }
+    let Unit { file, link } = unit(facts);
+    let any = boot::remove([&link, &file])?;
     // rmdir(2) fails unless the directory is empty.
-    if let Some(directory) = link.parent() {
-        let _ = fs::remove_dir(directory);
-    }
+    let _ = link.parent().map(fs::remove_dir);
     match any {
         true => sayln!("favordynmods is no longer turned on at boot"),
         false => sayln!("no unit of dayfly's turns favordynmods on at boot"),

@@ -3,7 +3,7 @@
 use super::{BOOT_PARAMETER, OPTION, State, refusal, wanted};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
-use report::{Error, Format, say, sayln};
+use report::{Error, Format, Table, say, sayln};
 use rustix::fs::CWD;
 use rustix::mount::{
     FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick,
@@ -19,7 +19,7 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
     let state = State::of(facts, &layout);
     if format == Format::Json {
         let json = serde_json::json!({
-            "favordynmods": if state.is_on() { "on" } else { "off" },
+            "favordynmods": on_or_off(&state),
             "cgroups": layout.mode().name(),
             "root": layout.unified,
             "kernel": facts.release,
@@ -28,54 +28,56 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
         sayln!("{json:#}");
         return Ok(());
     }
-    let line = |name: &str, text: &str| sayln!("{name:<17}{text}");
-    line("favordynmods", if state.is_on() { "on" } else { "off" });
-    line(
-        "kernel",
-        &match state.known {
-            true => format!("Linux {}, has the option", facts.release),
-            false => format!("Linux {}, too old: the option came with 6.0", facts.release),
-        },
-    );
+    let kernel = match state.known {
+        true => "has the option",
+        false => "too old: the option came with 6.0",
+    };
     let root = match (&layout.unified, state.mounted) {
         (Some(root), Some(true)) => format!("{root} is mounted with it"),
         (Some(root), Some(false)) => format!("{root} is mounted without it"),
         (Some(root), None) => format!("{root}, its options are not known"),
         (None, _) => "none is mounted".to_owned(),
     };
-    line("root of cgroup2", &root);
-    line(
-        "boot parameter",
-        match state.boot {
-            Some(true) => "cgroup_favordynmods is true",
-            Some(false) => "cgroup_favordynmods is false",
-            None => "not given",
-        },
-    );
-    line(
-        "kernel build",
-        match state.built {
-            Some(true) => "CONFIG_CGROUP_FAVOR_DYNMODS=y: on by default",
-            Some(false) => "CONFIG_CGROUP_FAVOR_DYNMODS is not set: off by default",
-            None => "configuration not to be had",
-        },
-    );
-    line(
-        "at boot",
-        &match state.persistent {
-            Some(how) => format!("on, by the {how}"),
-            None if state.built == Some(true) => "on, as the kernel is built".to_owned(),
-            None => "off; \"dayfly host favordynmods persist\" changes that".to_owned(),
-        },
-    );
-    if let Some(reason) = refusal(layout.mode()) {
-        line("to turn it on", &format!("{reason}; boot with {BOOT_PARAMETER}"));
-    } else if state.one_way {
-        line("way back", "none before the next boot: since Linux 6.18, it cannot be undone");
-    } else {
-        line("way back", "\"dayfly host favordynmods off\", at any time");
+    let boot = match state.boot {
+        Some(true) => "cgroup_favordynmods is true",
+        Some(false) => "cgroup_favordynmods is false",
+        None => "not given",
+    };
+    let built = match state.built {
+        Some(true) => "CONFIG_CGROUP_FAVOR_DYNMODS=y: on by default",
+        Some(false) => "CONFIG_CGROUP_FAVOR_DYNMODS is not set: off by default",
+        None => "configuration not to be had",
+    };
+    let at_boot = match state.persistent {
+        Some(how) => format!("on, by the {how}"),
+        None if state.built == Some(true) => "on, as the kernel is built".to_owned(),
+        None => "off; \"dayfly host favordynmods persist\" changes that".to_owned(),
+    };
+    let way = match (refusal(layout.mode()), state.one_way) {
+        (Some(reason), _) => ("to turn it on", format!("{reason}; boot with {BOOT_PARAMETER}")),
+        (None, true) => {
+            ("way back", "none before the next boot: since Linux 6.18, it cannot be undone".into())
+        }
+        (None, false) => ("way back", "\"dayfly host favordynmods off\", at any time".into()),
+    };
+    let mut table = Table::without_headings().left(&[0, 1]);
+    for (name, text) in [
+        ("favordynmods", on_or_off(&state).to_owned()),
+        ("kernel", format!("Linux {}, {kernel}", facts.release)),
+        ("root of cgroup2", root),
+        ("boot parameter", boot.to_owned()),
+        ("kernel build", built.to_owned()),
+        ("at boot", at_boot),
+        way,
+    ] {
+        table.row(vec![name.to_owned(), text]);
     }
+    say!("{table}");
     Ok(())
+}
+
+fn on_or_off(state: &State) -> &'static str {
+    if state.is_on() { "on" } else { "off" }
 }
 
 /// Turns the option on.
@@ -145,19 +147,28 @@ pub(super) fn turn(facts: &Facts, favour: bool) -> Result<(), Error> {
 
 /// Returns the mount point of the cgroup2 root, which must be remounted. Fails if the option cannot be switched.
 pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
-    if let Some(reason) = refusal(layout.mode()) {
-        let advice = match layout.mode() {
-            Mode::None => "mount cgroup2 there".to_owned(),
-            _ if state.known => format!("boot with {BOOT_PARAMETER}"),
-            _ => format!("boot Linux 6.7 or newer with {BOOT_PARAMETER}"),
-        };
-        return Err(Error::refused(format!("favordynmods: {reason}")).advise(advice));
-    }
-    if !state.known {
-        return Err(Error::refused("favordynmods: this kernel does not have it")
-            .advise("boot Linux 6.0 or newer"));
-    }
+    usable(layout, state, || match layout.mode() {
+        Mode::None => "mount cgroup2 there".to_owned(),
+        _ if state.known => format!("boot with {BOOT_PARAMETER}"),
+        _ => format!("boot Linux 6.7 or newer with {BOOT_PARAMETER}"),
+    })?;
     layout.unified.as_deref().ok_or_else(|| Error::refused("favordynmods: cgroup2 is not mounted"))
+}
+
+/// Rejects a layout in which the option cannot be switched, with this advice, and a kernel without the option.
+pub(super) fn usable(
+    layout: &Layout,
+    state: &State,
+    advice: impl FnOnce() -> String,
+) -> Result<(), Error> {
+    if let Some(reason) = refusal(layout.mode()) {
+        return Err(Error::refused(format!("favordynmods: {reason}")).advise(advice()));
+    }
+    match state.known {
+        true => Ok(()),
+        false => Err(Error::refused("favordynmods: this kernel does not have it")
+            .advise("boot Linux 6.0 or newer")),
+    }
 }
 
 /// Asks for confirmation if the change cannot be undone before the next boot.
