@@ -56,28 +56,37 @@ pub fn mode(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("{text:?} is not a mode such as 0644"))
 }
 
+/// The accounts of a file: /etc/passwd or /etc/group.
+fn accounts(text: &str) -> impl Iterator<Item = (&str, u32, &str)> {
+    text.lines().filter_map(|line| {
+        let mut fields = line.splitn(4, ':');
+        let (name, id) = (fields.next()?, fields.nth(1)?.parse().ok()?);
+        Some((name, id, fields.next().unwrap_or_default()))
+    })
+}
+
 /// Returns the name that `file` (/etc/passwd or /etc/group) gives to an id, or the id's number if `file` gives no name.
 #[must_use]
 pub fn name(id: u32, file: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
-    let found = text.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
-    });
-    found.unwrap_or_else(|| id.to_string())
+    let found = accounts(&text).find(|(_, other, _)| *other == id);
+    found.map_or_else(|| id.to_string(), |(name, ..)| name.to_owned())
+}
+
+/// Returns the primary group of a user, or a group of the same number if there is no such user.
+#[must_use]
+pub fn primary_group(user: u32) -> u32 {
+    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let rest = accounts(&text).find(|(_, id, _)| *id == user).map(|(.., rest)| rest);
+    rest.and_then(|rest| rest.split(':').next()?.parse().ok()).unwrap_or(user)
 }
 
 fn id(kind: &str, name: &str, file: &str) -> Result<u32, Error> {
     if let Ok(number) = name.parse() {
         return Ok(number);
     }
-    let path = Path::new(file);
-    let text = fs::read_to_string(path).map_err(Error::of("read", path))?;
-    let found = text.lines().find_map(|line| {
-        let rest = line.strip_prefix(name)?.strip_prefix(':')?;
-        rest.split(':').nth(1)?.parse().ok()
-    });
+    let text = fs::read_to_string(file).map_err(Error::of("read", Path::new(file)))?;
+    let found = accounts(&text).find(|(other, ..)| *other == name).map(|(_, id, _)| id);
     found.ok_or_else(|| {
         Error::refused(format!("there is no {kind} {name:?} in {file}"))
             .advise("use the numeric id instead")

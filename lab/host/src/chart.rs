@@ -25,16 +25,16 @@ pub fn command(options: &Options) -> Result<(), Error> {
         .read_to_string(&mut csv)
         .map_err(|error| Error::system("read", "standard input", error))?;
     let (title, y) = (options.title.clone(), options.y.clone());
+    let csv = Csv::of(&csv)?;
     let picture = match options.kind {
         ChartKind::Lines => {
-            let (x, series) = columns(&csv)?;
             let marks = options.marks.iter().map(|text| mark(text)).collect::<Result<_, _>>()?;
-            let (x, y) = (Axis::linear(x), Axis::linear(y));
+            let (series, x, y) = (csv.lines()?, Axis::linear(csv.first), Axis::linear(y));
             Picture::Chart(Chart { title, x, y, series, marks, form: Form::Curves })
         }
         ChartKind::Bars => {
-            let (labels, series) = groups(&csv)?;
-            Picture::Bars(Bars { title, y, labels, series, ..Bars::default() })
+            let labels = csv.rows.into_iter().map(|(_, label)| label).collect();
+            Picture::Bars(Bars { title, y, labels, series: csv.columns, ..Bars::default() })
         }
     };
     let drawn = chart::draw(&[picture]);
@@ -42,9 +42,45 @@ pub fn command(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn rows(csv: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
-    let lines = csv.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    lines.map(|(index, line)| (index + 1, line.split(',').map(str::trim).collect()))
+/// The numbers of a CSV document, whose first column has the rows' labels.
+struct Csv {
+    /// The name of the first column.
+    first: String,
+    /// The line and the label of each row.
+    rows: Vec<(usize, String)>,
+    /// The name of each other column, with its number in each row; `None` for an empty cell.
+    columns: Vec<(String, Vec<Option<f64>>)>,
+}
+
+impl Csv {
+    fn of(csv: &str) -> Result<Self, Error> {
+        let lines = (1..).zip(csv.lines()).filter(|(_, line)| !line.trim().is_empty());
+        let mut lines = lines.map(|(line, text)| (line, text.split(',').map(str::trim)));
+        let names = lines.next().into_iter().flat_map(|(_, names)| names);
+        let mut names = names.map(str::to_owned);
+        let first = names.next().unwrap_or_default();
+        let columns = names.map(|name| (name, Vec::new())).collect();
+        let mut all = Self { first, rows: Vec::new(), columns };
+        for (line, mut cells) in lines {
+            all.rows.push((line, cells.next().unwrap_or_default().to_owned()));
+            for (_, values) in &mut all.columns {
+                let cell = cells.next().filter(|cell| !cell.is_empty());
+                values.push(cell.map(|cell| number(line, cell)).transpose()?);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Returns the columns as lines over the labels, which must be numbers. Empty cells are skipped.
+    fn lines(&self) -> Result<Vec<Series>, Error> {
+        let places = self.rows.iter().map(|(line, label)| number(*line, label));
+        let places = places.collect::<Result<Vec<f64>, _>>()?;
+        let series = |(name, values): &(String, Vec<Option<f64>>)| {
+            let points = places.iter().zip(values).filter_map(|(x, y)| Some((*x, (*y)?)));
+            Series { name: name.clone(), points: points.collect() }
+        };
+        Ok(self.columns.iter().map(series).collect())
+    }
 }
 
 fn number(line: usize, cell: &str) -> Result<f64, Error> {
@@ -52,65 +88,23 @@ fn number(line: usize, cell: &str) -> Result<f64, Error> {
     number.ok_or_else(|| Error::at("standard input", line, format!("{cell:?} is not a number")))
 }
 
-/// Returns the name of the first column, and a series for each other column. The first column has the x values of all
-/// series. Empty cells are skipped.
-fn columns(csv: &str) -> Result<(String, Vec<Series>), Error> {
-    let mut rows = rows(csv);
-    let (_, names) = rows.next().unwrap_or_default();
-    let (x, names) = names.split_first().map_or(("", &[][..]), |(x, names)| (*x, names));
-    let mut series: Vec<Series> =
-        names.iter().map(|name| Series { name: (*name).to_owned(), points: Vec::new() }).collect();
-    for (line, cells) in rows {
-        let Some((place, cells)) = cells.split_first() else { continue };
-        let place = number(line, place)?;
-        for (of, cell) in series.iter_mut().zip(cells).filter(|(_, cell)| !cell.is_empty()) {
-            of.points.push((place, number(line, cell)?));
-        }
-    }
-    Ok((x.to_owned(), series))
-}
-
-/// The name of a series, and its value in each group; `None` for an empty cell.
-type Group = (String, Vec<Option<f64>>);
-
-/// Returns the first column as labels, and each other column as a series of bars.
-fn groups(csv: &str) -> Result<(Vec<String>, Vec<Group>), Error> {
-    let mut rows = rows(csv);
-    let (_, names) = rows.next().unwrap_or_default();
-    let mut series: Vec<Group> =
-        names.iter().skip(1).map(|name| ((*name).to_owned(), Vec::new())).collect();
-    let mut labels = Vec::new();
-    for (line, cells) in rows {
-        let Some((label, cells)) = cells.split_first() else { continue };
-        labels.push((*label).to_owned());
-        for (at, (_, values)) in series.iter_mut().enumerate() {
-            let cell = cells.get(at).filter(|cell| !cell.is_empty());
-            values.push(cell.map(|cell| number(line, cell)).transpose()?);
-        }
-    }
-    Ok((labels, series))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_csv() {
-        let (x, series) = columns("seconds,a,b\n0,1,2\n1,,3\n").unwrap();
-        assert_eq!((x.as_str(), series.len()), ("seconds", 2));
+    fn numbers_of_csv() {
+        let csv = Csv::of("seconds,a,b\n0,1,2\n\n1,,3\n").unwrap();
+        let series = csv.lines().unwrap();
+        assert_eq!((csv.first.as_str(), series.len()), ("seconds", 2));
         assert_eq!(series[0].points, [(0.0, 1.0)]);
         assert_eq!(series[1].points, [(0.0, 2.0), (1.0, 3.0)]);
-        assert!(columns("x,a\n0,one\n").unwrap_err().to_string().contains("standard input:2"));
-    }
-
-    #[test]
-    fn bars_of_csv() {
-        let (labels, series) = groups("case,one,two\nfree,1,2\nheld,,4\n").unwrap();
-        assert_eq!(labels, ["free", "held"]);
-        assert_eq!(series[0], ("one".to_owned(), vec![Some(1.0), None]));
-        assert_eq!(series[1], ("two".to_owned(), vec![Some(2.0), Some(4.0)]));
-        assert!(groups("case,one\nfree,x\n").unwrap_err().to_string().contains("standard input:2"));
+        let bars = Csv::of("case,one,two\nfree,1,2\nheld,,4\n").unwrap();
+        assert_eq!(bars.rows, [(2, "free".to_owned()), (3, "held".to_owned())]);
+        assert_eq!(bars.columns[0], ("one".to_owned(), vec![Some(1.0), None]));
+        for error in [Csv::of("x,a\n0,one\n").err(), bars.lines().err()] {
+            assert!(error.unwrap().to_string().contains("standard input:2"));
+        }
     }
 
     #[test]

@@ -6,12 +6,12 @@ pub mod cgconfig;
 pub mod toml;
 
 use super::group::Group;
-use crate::account::Owner;
+use crate::account::{self, Owner};
 use crate::cgroups::options::Ownership;
 use report::Error;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -218,19 +218,17 @@ impl CgroupPlan {
     pub fn instantiate(&self, subject: &Subject) -> Result<Vec<GroupPlan>, Error> {
         let (user, group) = subject.owner.ids()?;
         let user = user.unwrap_or(0);
-        let group = match group {
-            Some(group) => group,
-            None => primary_group(user),
-        };
-        let names =
-            (crate::account::name(user, "/etc/passwd"), crate::account::name(group, "/etc/group"));
+        let group = group.unwrap_or_else(|| account::primary_group(user));
+        let words = [
+            ("%u", account::name(user, "/etc/passwd")),
+            ("%U", user.to_string()),
+            ("%g", account::name(group, "/etc/group")),
+            ("%G", group.to_string()),
+            ("%p", subject.process.clone()),
+            ("%P", subject.pid.to_string()),
+        ];
         let expand = |text: &str| {
-            text.replace("%u", &names.0)
-                .replace("%U", &user.to_string())
-                .replace("%g", &names.1)
-                .replace("%G", &group.to_string())
-                .replace("%p", &subject.process)
-                .replace("%P", &subject.pid.to_string())
+            words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))
         };
         let mut groups = self.templates.clone();
         for template in &mut groups {
@@ -243,13 +241,4 @@ impl CgroupPlan {
         }
         Ok(groups)
     }
-}
-
-fn primary_group(user: u32) -> u32 {
-    let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let found = text.lines().find_map(|line| {
-        let mut fields = line.split(':').skip(2);
-        (fields.next()?.parse() == Ok(user)).then(|| fields.next()?.parse().ok()).flatten()
-    });
-    found.unwrap_or(user)
 }

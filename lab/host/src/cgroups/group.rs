@@ -1,7 +1,7 @@
 //! Groups by name, and their directories in the hierarchies.
 
 use super::error::{of_cgroup, suggest};
-use cgroup::{Cgroup, Controllers, Hierarchies, Location};
+use cgroup::{Cgroup, Hierarchies, Location};
 use report::Error;
 use spec::resources::Resources;
 use std::fmt;
@@ -103,15 +103,12 @@ impl Tree {
     /// No cgroup file system; failing system calls.
     pub fn detect() -> Result<Self, Error> {
         let hierarchies = Hierarchies::detect().map_err(of_cgroup)?;
-        let mut mounts: Vec<Mount> = hierarchies
-            .legacy
-            .iter()
-            .map(|hierarchy| Mount {
-                version: Version::V1,
-                controllers: names(hierarchy.controllers),
-                path: PathBuf::from(&hierarchy.mount),
-            })
-            .collect();
+        let legacy = hierarchies.legacy.iter().map(|hierarchy| {
+            let names = hierarchy.controllers.iter().map(|controller| controller.name().to_owned());
+            let (controllers, path) = (names.collect(), PathBuf::from(&hierarchy.mount));
+            Mount { version: Version::V1, controllers, path }
+        });
+        let mut mounts: Vec<Mount> = legacy.collect();
         if let Some(unified) = &hierarchies.unified {
             let path = PathBuf::from(unified);
             let file = path.join("cgroup.controllers");
@@ -144,10 +141,8 @@ impl Tree {
     /// # Errors
     /// A missing controller; the error lists the available ones.
     pub fn check(&self, group: &Group) -> Result<(), Error> {
-        match group.controllers.iter().find(|name| self.home(name).is_none()) {
-            None => Ok(()),
-            Some(name) => Err(self.no_controller(name)),
-        }
+        let absent = group.controllers.iter().find(|name| self.home(name).is_none());
+        absent.map_or(Ok(()), |name| Err(self.no_controller(name)))
     }
 
     /// Returns the error that no hierarchy has `controller`.
@@ -160,11 +155,16 @@ impl Tree {
         suggest(error, controller, &all, format!("this host has {}", all.join(", ")))
     }
 
+    /// Iterates over the hierarchies of `group`, each with the directory of `group`, existing or not.
+    pub fn places(&self, group: &Group) -> impl Iterator<Item = (&Mount, PathBuf)> {
+        let covered = self.mounts.iter().filter(|mount| self.covers(group, mount));
+        covered.map(|mount| (mount, mount.path.join(&group.path)))
+    }
+
     /// Returns the directories of `group`, existing or not: one per hierarchy.
     #[must_use]
     pub fn directories(&self, group: &Group) -> Vec<PathBuf> {
-        let covered = self.mounts.iter().filter(|mount| self.covers(group, mount));
-        covered.map(|mount| mount.path.join(&group.path)).collect()
+        self.places(group).map(|(_, directory)| directory).collect()
     }
 
     /// Returns the existing directories of `group`.
@@ -173,8 +173,8 @@ impl Tree {
     /// There is no such directory.
     pub fn existing(&self, group: &Group) -> Result<Vec<PathBuf>, Error> {
         self.check(group)?;
-        let all = self.directories(group).into_iter();
-        let there: Vec<PathBuf> = all.filter(|directory| directory.is_dir()).collect();
+        let mut there = self.directories(group);
+        there.retain(|directory| directory.is_dir());
         if there.is_empty() { Err(no_group(group)) } else { Ok(there) }
     }
 
@@ -215,12 +215,8 @@ impl Tree {
         let mut location =
             Location::resolve(&self.hierarchies, Some(&format!("/{}", group.path)), "")
                 .map_err(of_cgroup)?;
-        let covers = |directory: &str| {
-            let mounts = self.mounts.iter().filter(|mount| self.covers(group, mount));
-            mounts
-                .map(|mount| mount.path.join(&group.path))
-                .any(|path| path == Path::new(directory))
-        };
+        let directories = self.directories(group);
+        let covers = |directory: &str| directories.iter().any(|it| it == Path::new(directory));
         location.legacy.retain(|legacy| covers(legacy.place.directory()));
         location.unified = location.unified.filter(|place| covers(place.directory()));
         Ok(location)
@@ -274,22 +270,18 @@ impl Tree {
     #[must_use]
     pub fn missing(&self, group: &Group) -> Vec<PathBuf> {
         let mut missing = Vec::new();
-        for mount in self.mounts.iter().filter(|mount| self.covers(group, mount)) {
-            let mut directory = mount.path.clone();
-            for part in group.path.split('/').filter(|part| !part.is_empty()) {
-                directory.push(part);
-                if !directory.is_dir() {
-                    missing.push(directory.clone());
-                }
-            }
+        for (mount, directory) in self.places(group) {
+            let below = directory.ancestors().take_while(|above| *above != mount.path);
+            let absent = below.filter(|above| !above.is_dir()).map(Path::to_owned);
+            let absent: Vec<PathBuf> = absent.collect();
+            missing.extend(absent.into_iter().rev());
         }
         missing
     }
 
     fn is_made(&self, location: &Location) -> bool {
-        let legacy = location.legacy.iter().map(|legacy| legacy.place.directory());
-        let unified = location.unified.iter().map(|place| place.directory());
-        legacy.chain(unified).all(|directory| Path::new(directory).is_dir())
+        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+        legacy.chain(&location.unified).all(|place| Path::new(place.directory()).is_dir())
     }
 
     /// Returns the direct children of `group` in all its hierarchies, sorted by name.
@@ -343,10 +335,6 @@ pub fn processes(directories: &[PathBuf]) -> Result<Vec<i32>, Error> {
     pids.sort_unstable();
     pids.dedup();
     Ok(pids)
-}
-
-fn names(controllers: Controllers) -> Vec<String> {
-    controllers.iter().map(|controller| controller.name().to_owned()).collect()
 }
 
 fn no_group(group: &Group) -> Error {

@@ -69,11 +69,7 @@ fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
 /// Moves the processes of a group to its parent, and repeats this while new processes appear. On cgroup v2, a parent
 /// that delegates controllers accepts no processes: they are moved to the nearest ancestor that accepts them.
 fn move_up(tree: &Tree, group: &Group) -> Result<(), Error> {
-    for mount in tree.mounts.iter().filter(|mount| tree.covers(group, mount)) {
-        let directory = mount.path.join(&group.path);
-        if !directory.is_dir() {
-            continue;
-        }
+    for (mount, directory) in tree.places(group).filter(|(_, directory)| directory.is_dir()) {
         for _ in 0..100 {
             let inside = processes(std::slice::from_ref(&directory))?;
             if inside.is_empty() {

@@ -50,10 +50,9 @@ fn section(tree: &Tree, group: &Group, full: bool) -> String {
     let Ok(directories) = tree.existing(group) else { return String::new() };
     let mut text = format!("\n[group.{}]\n", quoted(&group.path));
     if directories.len() < tree.mounts.len() {
-        let has = |mount: &&Mount| directories.contains(&mount.path.join(&group.path));
-        let mounts = tree.mounts.iter().filter(has);
-        let names: Vec<String> =
-            mounts.filter_map(|mount| Some(quoted(mount.controllers.first()?))).collect();
+        let places = tree.places(group).filter(|(_, directory)| directories.contains(directory));
+        let first = |(mount, _): (&Mount, _)| Some(quoted(mount.controllers.first()?));
+        let names: Vec<String> = places.filter_map(first).collect();
         if !names.is_empty() {
             let _ = writeln!(text, "controllers = [{}]", names.join(", "));
         }

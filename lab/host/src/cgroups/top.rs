@@ -19,8 +19,19 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The minimum width to which names are shortened to make the table fit the terminal.
-const SHORTEST: usize = 16;
+/// The columns of the table.
+const HEADINGS: [&str; 10] = [
+    "group",
+    "processes",
+    "CPUs",
+    "held back",
+    "memory",
+    "limit",
+    "I/O a second",
+    "CPU waits",
+    "memory",
+    "I/O",
+];
 
 /// The changes of a group between two samples; a figure is `None` if no controller counts it.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,45 +209,22 @@ fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {
 fn show(rates: &mut [Rates], sort: Column, in_place: bool) -> Result<(), Error> {
     sorted(rates, sort);
     if !in_place {
-        sayln!("{}", table(rates, usize::MAX));
+        sayln!("{}", table(rates));
         return Ok(());
     }
-    let (columns, rows) = terminal();
-    let screen = screen(&fitting(rates, columns), sort, (columns, rows));
+    // A terminal that does not report its size counts as one of the usual size.
+    let (columns, rows) = size_of_stdout().unwrap_or((80, 24));
+    let table = table(rates).within(Some(columns.saturating_sub(1))).to_string();
+    let screen = screen(&table, sort, (columns, rows));
     let mut out = io::stdout().lock();
     let written = out.write_all(screen.as_bytes()).and_then(|()| out.flush());
     written.map_err(|cause| Error::system("write", "table", cause))
-}
-
-/// Returns the columns and rows of the terminal, or 80 by 24 if the terminal does not report its size.
-fn terminal() -> (usize, usize) {
-    size_of_stdout().unwrap_or((80, 24))
 }
 
 /// Returns the columns and rows of standard output if it is a terminal that reports its size.
 pub(crate) fn size_of_stdout() -> Option<(usize, usize)> {
     let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
     Some((size.ws_col.into(), size.ws_row.into()))
-}
-
-/// Formats the table, with names short enough for the figures to fit beside them.
-fn fitting(rates: &[Rates], columns: usize) -> String {
-    let whole = table(rates, usize::MAX).to_string();
-    let widest = whole.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-    let excess = widest.saturating_sub(columns.saturating_sub(1));
-    let names = rates.iter().map(|rates| rates.now.group.chars().count()).max().unwrap_or(0);
-    match excess {
-        0 => whole,
-        _ => table(rates, names.saturating_sub(excess).max(SHORTEST)).to_string(),
-    }
-}
-
-/// Shortens a name that is longer than `limit`. The end of the name is kept, because names usually differ there.
-fn shortened(name: &str, limit: usize) -> String {
-    match name.chars().count().saturating_sub(limit) {
-        0 => name.to_owned(),
-        excess => format!("…{}", name.chars().skip(excess + 1).collect::<String>()),
-    }
 }
 
 /// Formats a screen, starting at the top left corner. Each line is cut before the right edge, where it would wrap, and
@@ -261,24 +249,12 @@ fn sorted(rates: &mut [Rates], by: Column) {
     });
 }
 
-fn table(rates: &[Rates], longest: usize) -> Table {
-    let headings = [
-        "group",
-        "processes",
-        "CPUs",
-        "held back",
-        "memory",
-        "limit",
-        "I/O a second",
-        "CPU waits",
-        "memory",
-        "I/O",
-    ];
-    let mut table = Table::new(&headings);
+fn table(rates: &[Rates]) -> Table {
+    let mut table = Table::new(&HEADINGS);
     for rates in rates {
         let usage = &rates.now;
         let mut cells = vec![
-            shortened(&usage.group, longest),
+            usage.group.clone(),
             usage.processes.to_string(),
             known(rates.cpus, |cpus| format!("{cpus:.2}")),
             known(rates.throttled, |share| format!("{:.0} %", share * 100.0)),
@@ -381,7 +357,7 @@ mod tests {
         let rates = rate(&now, Some(&before), Duration::from_secs(2));
         assert_eq!((rates.cpus, rates.io, rates.throttled), (Some(0.5), Some(2048.0), None));
         assert_eq!(rate(&now, None, Duration::ZERO).cpus, Some(0.0));
-        let text = table(&[rates], usize::MAX).to_string();
+        let text = table(&[rates]).to_string();
         let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(row, ["a", "0", "0.50", "-", "9", "-", "2K", "-", "-", "-"]);
     }
@@ -407,20 +383,6 @@ mod tests {
         let text = screen(table, Column::Cpu, (9, 4));
         assert_eq!(text, "\x1b[Hgroup  C\x1b[K\nabcdefgh\x1b[K\nü\x1b[K\n\x1b[Jby CPU t");
         assert!(screen(table, Column::Io, (1, 1)).ends_with("g\x1b[K\n\x1b[Jb"));
-    }
-
-    #[test]
-    fn names_make_room_for_figures() {
-        let name = "process_api/13779559b05aac23781a7b98a6baa727/testdir";
-        assert_eq!(shortened(name, 16), "…6baa727/testdir");
-        assert_eq!(shortened("db", 16), "db");
-        let all = [rate(&usage(name, 5, 3), None, Duration::from_secs(1))];
-        let widest = |columns| {
-            let text = fitting(&all, columns);
-            text.lines().map(|line| line.chars().count()).max().unwrap()
-        };
-        assert!(widest(200) > 119 && widest(120) <= 119, "{}", fitting(&all, 120));
-        assert!(fitting(&all, 40).contains("…6baa727/testdir"));
     }
 
     #[test]

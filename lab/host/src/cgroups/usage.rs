@@ -52,11 +52,34 @@ impl Usage {
         }
         all.sort_unstable();
         all.dedup();
-        let usage = Self::from_stats(group.to_string(), &stats, &Counted::of(tree, group));
+        // The statistics are those of v1 if the group is in any v1 hierarchy, and otherwise those of v2.
+        let mut places: Vec<(PathBuf, Version)> = tree
+            .places(group)
+            .map(|(mount, directory)| (directory, mount.version))
+            .filter(|(directory, _)| directory.is_dir())
+            .collect();
+        if places.iter().any(|(_, version)| *version == Version::V1) {
+            places.retain(|(_, version)| *version == Version::V1);
+        }
+        let usage = Self::from_stats(group.to_string(), &stats, &places);
         Ok(Self { processes: all.len() as u64, ..usage })
     }
 
-    fn from_stats(group: String, stats: &Stats, counted: &Counted) -> Self {
+    /// Returns the figures that are counted in these directories. [`Stats`] has zeros for all other figures.
+    fn from_stats(group: String, stats: &Stats, places: &[(PathBuf, Version)]) -> Self {
+        let has = |legacy: &str, unified: &str| {
+            places.iter().any(|(directory, version)| match version {
+                Version::V1 => directory.join(legacy).exists(),
+                Version::V2 => directory.join(unified).exists(),
+            })
+        };
+        let cpu = has("cpuacct.usage", "cpu.stat");
+        // On v2, cpu.stat exists even without the controller, but then lacks the throttling.
+        let throttling = has("cpu.stat", "cpu.max");
+        let memory = has("memory.usage_in_bytes", "memory.current");
+        let peak = has("memory.max_usage_in_bytes", "memory.peak");
+        let io = has("blkio.throttle.io_service_bytes", "io.stat")
+            || has("blkio.bfq.io_service_bytes", "io.stat");
         let limit = stats.memory.usage.limit;
         let bytes = |op: &str| {
             let entries = stats.blkio.io_service_bytes_recursive.iter();
@@ -67,68 +90,21 @@ impl Usage {
         Self {
             group,
             processes: 0,
-            tasks: counted.tasks.then_some(stats.pids.current),
-            cpu_ns: counted.cpu.then_some(stats.cpu.usage.total),
-            throttled: counted.throttling.then_some(stats.cpu.throttling.throttled_periods),
-            throttled_ns: counted.throttling.then_some(stats.cpu.throttling.throttled_time),
-            memory: counted.memory.then_some(stats.memory.usage.usage),
-            memory_peak: counted.peak.then_some(stats.memory.usage.max),
+            tasks: has("pids.current", "pids.current").then_some(stats.pids.current),
+            cpu_ns: cpu.then_some(stats.cpu.usage.total),
+            throttled: throttling.then_some(stats.cpu.throttling.throttled_periods),
+            throttled_ns: throttling.then_some(stats.cpu.throttling.throttled_time),
+            memory: memory.then_some(stats.memory.usage.usage),
+            memory_peak: peak.then_some(stats.memory.usage.max),
             // v1 prints "no limit" as the largest number of pages that a counter can hold.
             memory_limit: Some(limit)
                 .filter(|limit| *limit != 0 && *limit < i64::MAX as u64 - 4095),
-            read: counted.io.then(|| bytes("Read")),
-            written: counted.io.then(|| bytes("Write")),
+            read: io.then(|| bytes("Read")),
+            written: io.then(|| bytes("Write")),
             pressure: match pressures {
                 (None, None, None) => None,
                 (cpu, memory, io) => Some([cpu, memory, io].map(Option::unwrap_or_default)),
             },
-        }
-    }
-}
-
-/// The figures that are counted for a group. [`Stats`] has zeros for all other figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Counted {
-    tasks: bool,
-    cpu: bool,
-    throttling: bool,
-    memory: bool,
-    peak: bool,
-    io: bool,
-}
-
-impl Counted {
-    /// Determines from the group's files which figures are counted. The files are those in the hierarchies from which
-    /// [`Stats`] are read: v1 if the group is in any v1 hierarchy, and otherwise v2.
-    fn of(tree: &Tree, group: &Group) -> Self {
-        let directories = |version| -> Vec<PathBuf> {
-            let mounts = tree.mounts.iter().filter(|mount| mount.version == version);
-            let covered = mounts.filter(|mount| tree.covers(group, mount));
-            let all = covered.map(|mount| mount.path.join(&group.path));
-            all.filter(|directory| directory.is_dir()).collect()
-        };
-        match directories(Version::V1) {
-            legacy if !legacy.is_empty() => Self::by_files(&legacy, Version::V1),
-            _ => Self::by_files(&directories(Version::V2), Version::V2),
-        }
-    }
-
-    fn by_files(directories: &[PathBuf], version: Version) -> Self {
-        let has = |legacy: &[&str], unified: &str| {
-            let one = [unified];
-            let names = if version == Version::V1 { legacy } else { &one };
-            let mut files =
-                directories.iter().flat_map(|it| names.iter().map(|name| it.join(name)));
-            files.any(|file| file.exists())
-        };
-        Self {
-            tasks: has(&["pids.current"], "pids.current"),
-            cpu: has(&["cpuacct.usage"], "cpu.stat"),
-            // On v2, cpu.stat exists even without the controller, but then lacks the throttling.
-            throttling: has(&["cpu.stat"], "cpu.max"),
-            memory: has(&["memory.usage_in_bytes"], "memory.current"),
-            peak: has(&["memory.max_usage_in_bytes"], "memory.peak"),
-            io: has(&["blkio.throttle.io_service_bytes", "blkio.bfq.io_service_bytes"], "io.stat"),
         }
     }
 }
@@ -165,9 +141,9 @@ mod tests {
         let own = std::env::temp_dir().join(format!("dayfly-usage-{}", std::process::id()));
         std::fs::create_dir_all(&own).unwrap();
         let put = |name: &str| std::fs::write(own.join(name), "").unwrap();
-        let counted = |version| Counted::by_files(std::slice::from_ref(&own), version);
-        let usage =
-            |version| Usage::from_stats("a".to_owned(), &Stats::default(), &counted(version));
+        let usage = |version| {
+            Usage::from_stats("a".to_owned(), &Stats::default(), &[(own.clone(), version)])
+        };
         let none = Usage { group: "a".to_owned(), ..Usage::default() };
         assert_eq!((usage(Version::V1), usage(Version::V2)), (none.clone(), none));
         put("cpu.stat");
