@@ -1,6 +1,7 @@
 //! Users and groups by name, from /etc/passwd and /etc/group.
 
 use report::Error;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
@@ -15,12 +16,6 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns whether neither user nor group is given.
-    #[must_use]
-    pub fn is_nobody(&self) -> bool {
-        self.user.is_none() && self.group.is_none()
-    }
-
     /// Returns the numeric ids. If only the user is given, the group stays unchanged, as with cgcreate.
     ///
     /// # Errors
@@ -30,6 +25,13 @@ impl Owner {
         let group =
             self.group.as_deref().map(|name| id("group", name, "/etc/group")).transpose()?;
         Ok((user, group))
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [user, group] = [&self.user, &self.group].map(|name| name.as_deref().unwrap_or(""));
+        write!(f, "{user}:{group}")
     }
 }
 

@@ -11,7 +11,7 @@ use crate::facts::Facts;
 use crate::options::Hardware as Options;
 use crate::output;
 use report::{Error, Format};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
 use topology::{Cpu, List, States, Topology};
@@ -45,30 +45,13 @@ pub struct Hardware {
     /// Whether the kernel supports NUMA. If not, everything counts as node 0.
     pub numa: bool,
     /// The states of the CPUs.
-    pub cpus: Cpus,
+    pub cpus: States,
     /// The state of simultaneous multithreading (SMT).
     pub smt: Smt,
     /// The memory nodes, by number.
     pub nodes: Vec<Node>,
     /// The sockets, by number, with their caches and cores.
     pub sockets: Vec<Socket>,
-}
-
-/// The states of the CPUs, as lists such as `0-3,7`.
-#[derive(Debug, Clone, Serialize)]
-pub struct Cpus {
-    /// The CPUs that are plugged in.
-    #[serde(serialize_with = "as_text")]
-    pub present: List,
-    /// The CPUs that are online.
-    #[serde(serialize_with = "as_text")]
-    pub online: List,
-    /// The CPUs that are plugged in but offline; their nodes, sockets and caches are unknown.
-    #[serde(serialize_with = "as_text")]
-    pub offline: List,
-    /// The CPUs on which the scheduler places no task by itself.
-    #[serde(serialize_with = "as_text")]
-    pub isolated: List,
 }
 
 /// The state of simultaneous multithreading (SMT).
@@ -86,7 +69,6 @@ pub struct Node {
     /// The number of the node.
     pub id: u32,
     /// The node's online CPUs; empty for a memory-only node.
-    #[serde(serialize_with = "as_text")]
     pub cpus: List,
     /// The node's memory in bytes; 0 for a node without memory, `None` if the host does not report it.
     pub size_bytes: Option<u64>,
@@ -102,7 +84,6 @@ pub struct Socket {
     /// The number of the socket, `physical_package_id`; 0 if firmware does not report it.
     pub id: u32,
     /// The socket's online CPUs.
-    #[serde(serialize_with = "as_text")]
     pub cpus: List,
     /// The socket's CPUs, grouped by level 3 cache.
     pub caches: Vec<Cache>,
@@ -116,22 +97,11 @@ pub struct Cache {
     /// The size of the cache in bytes; `None` if the host does not report it.
     pub size_bytes: Option<u64>,
     /// The online CPUs that share the cache.
-    #[serde(serialize_with = "as_text")]
     pub cpus: List,
     /// The memory nodes that these CPUs belong to.
-    #[serde(serialize_with = "as_text")]
     pub nodes: List,
     /// The CPUs of each core; more than one with SMT.
-    #[serde(serialize_with = "as_texts")]
     pub cores: Vec<List>,
-}
-
-fn as_text<S: Serializer>(list: &List, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(list)
-}
-
-fn as_texts<S: Serializer>(lists: &[List], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(lists.iter().map(List::to_string))
 }
 
 impl Hardware {
@@ -143,21 +113,21 @@ impl Hardware {
     pub fn of(facts: &Facts) -> Result<Self, Error> {
         let root = facts.root_text()?;
         let topology = Topology::read(root)?;
-        let States { present, online, offline, isolated } = States::read(root)?;
-        if online.is_empty() {
+        let cpus = States::read(root)?;
+        if cpus.online.is_empty() {
             let file = facts.path("/sys/devices/system/cpu/online");
             return Err(Error::refused(format!("{}: no CPU is online", file.display())));
         }
         let numa = facts.has("/sys/devices/system/node/online");
         let nodes = match numa {
             true => topology.nodes.iter().map(|node| Node::of(facts, node, &topology)).collect(),
-            false => Node::without_numa(facts, &online).map(|node| vec![node]),
+            false => Node::without_numa(facts, &cpus.online).map(|node| vec![node]),
         };
         let control = Some(topology.smt_control.clone()).filter(|control| !control.is_empty());
         Ok(Self {
             release: facts.release.clone(),
             numa,
-            cpus: Cpus { present, online, offline, isolated },
+            cpus,
             smt: Smt { control, active: topology.has_smt() },
             nodes: nodes?,
             sockets: sockets(&topology),
@@ -216,34 +186,37 @@ fn memory(facts: &Facts, file: &str) -> Result<(Option<u64>, Option<u64>), Error
     Ok((bytes("MemTotal:")?, bytes("MemFree:")?))
 }
 
-fn sockets(topology: &Topology) -> Vec<Socket> {
-    let mut members: BTreeMap<u32, Vec<&Cpu>> = BTreeMap::new();
-    for cpu in &topology.cpus {
-        members.entry(cpu.package).or_default().push(cpu);
+/// Groups CPUs by a property.
+fn grouped<'c, K: Ord>(
+    cpus: &[&'c Cpu],
+    of: impl Fn(&'c Cpu) -> K,
+) -> impl Iterator<Item = (K, Vec<&'c Cpu>)> {
+    let mut groups: BTreeMap<K, Vec<&Cpu>> = BTreeMap::new();
+    for cpu in cpus {
+        groups.entry(of(cpu)).or_default().push(cpu);
     }
-    let socket = |(id, cpus): (u32, Vec<&Cpu>)| Socket {
-        id,
-        cpus: cpus.iter().map(|cpu| cpu.id).collect(),
-        caches: caches(&cpus, topology),
-    };
-    members.into_iter().map(socket).collect()
+    groups.into_iter()
+}
+
+fn list(cpus: &[&Cpu]) -> List {
+    cpus.iter().map(|cpu| cpu.id).collect()
+}
+
+fn sockets(topology: &Topology) -> Vec<Socket> {
+    let all: Vec<&Cpu> = topology.cpus.iter().collect();
+    let sockets = grouped(&all, |cpu| cpu.package);
+    sockets
+        .map(|(id, cpus)| Socket { id, cpus: list(&cpus), caches: caches(&cpus, topology) })
+        .collect()
 }
 
 /// Groups the CPUs of a socket by level 3 cache, in the order of each cache's first CPU.
 fn caches(cpus: &[&Cpu], topology: &Topology) -> Vec<Cache> {
-    let mut members: BTreeMap<&List, Vec<&Cpu>> = BTreeMap::new();
-    for cpu in cpus {
-        members.entry(&cpu.l3).or_default().push(cpu);
-    }
     let cache = |(l3, cpus): (&List, Vec<&Cpu>)| {
-        let mut cores: BTreeMap<&List, Vec<u32>> = BTreeMap::new();
-        for cpu in &cpus {
-            cores.entry(&cpu.siblings).or_default().push(cpu.id);
-        }
         let mut cores: Vec<List> =
-            cores.into_values().map(|core| core.into_iter().collect()).collect();
+            grouped(&cpus, |cpu| &cpu.siblings).map(|(_, core)| list(&core)).collect();
         cores.sort_by_key(List::first);
-        let own: List = cpus.iter().map(|cpu| cpu.id).collect();
+        let own = list(&cpus);
         let nodes = topology.nodes.iter().filter(|node| !node.cpus.intersection(&own).is_empty());
         Cache {
             is_known: !l3.is_empty(),
@@ -253,7 +226,7 @@ fn caches(cpus: &[&Cpu], topology: &Topology) -> Vec<Cache> {
             cores,
         }
     };
-    let mut caches: Vec<Cache> = members.into_iter().map(cache).collect();
+    let mut caches: Vec<Cache> = grouped(cpus, |cpu| &cpu.l3).map(cache).collect();
     caches.sort_by_key(|cache| cache.cpus.first());
     caches
 }

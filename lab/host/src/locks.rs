@@ -60,14 +60,9 @@ pub struct Curve {
     /// The placement of the threads.
     pub placement: &'static str,
     /// The CPUs of the threads.
-    #[serde(serialize_with = "as_text")]
     pub cpus: List,
     /// The results by number of threads.
     pub points: Vec<Point>,
-}
-
-fn as_text<S: serde::Serializer>(list: &List, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(list)
 }
 
 impl Work {
@@ -182,13 +177,11 @@ fn curve(work: Work, placement: &Placement, time: Duration) -> Result<Curve, Err
 fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advice]) -> String {
     let mut text = String::new();
     for work in works {
-        let of_work: Vec<&Curve> =
-            curves.iter().filter(|curve| curve.work == work.name()).collect();
         let _ = writeln!(text, "{}\n", work.describe());
         let mut table =
             Table::new(&["placement", "CPUs", "threads", "µs a turn", "turns/s", "of the best"])
                 .left(&[0, 1]);
-        for curve in of_work {
+        for curve in curves.iter().filter(|curve| curve.work == work.name()) {
             let best = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
             for (index, point) in curve.points.iter().enumerate() {
                 let first = |text: String| if index == 0 { text } else { String::new() };
@@ -221,33 +214,24 @@ fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advic
 
 /// Draws the curves: a picture per work.
 fn picture(curves: &[Curve]) -> Result<String, Error> {
-    let of_work = |work: &str, title: &str| {
-        let of_work = curves.iter().filter(|curve| curve.work == work);
-        let series: Vec<Series> = of_work
-            .map(|curve| Series {
-                name: format!("{} ({})", curve.placement, curve.cpus),
-                points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
-            })
-            .collect();
-        (!series.is_empty()).then(|| {
-            Picture::Chart(Chart {
-                title: title.to_owned(),
-                x: Axis::logarithmic("threads"),
-                y: Axis::linear("µs a turn, median"),
-                series,
-                marks: Vec::new(),
-                form: Form::Curves,
-            })
-        })
+    let chart = |(work, title): (&str, &str)| {
+        let series = |curve: &Curve| Series {
+            name: format!("{} ({})", curve.placement, curve.cpus),
+            points: curve.points.iter().map(|it| (it.threads as f64, it.turn_us)).collect(),
+        };
+        Chart {
+            title: title.to_owned(),
+            x: Axis::logarithmic("threads"),
+            y: Axis::linear("µs a turn, median"),
+            series: curves.iter().filter(|curve| curve.work == work).map(series).collect(),
+            marks: Vec::new(),
+            form: Form::Curves,
+        }
     };
-    let charts: Vec<Picture> = [
-        of_work("lock", "Time of a turn at one lock"),
-        of_work("mounts", "Time of a mount and its unmount"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    chart::draw(&charts).map_err(|error| Error::refused(error.to_string()))
+    let titles = ["Time of a turn at one lock", "Time of a mount and its unmount"];
+    let charts = WORKS.into_iter().zip(titles).map(chart);
+    let charts = charts.filter(|chart| !chart.series.is_empty()).map(Picture::Chart);
+    chart::draw(&charts.collect::<Vec<_>>()).map_err(|error| Error::refused(error.to_string()))
 }
 
 #[cfg(test)]

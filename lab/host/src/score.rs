@@ -242,78 +242,43 @@ mod tests {
         Curve { work: "mounts", placement: ANYWHERE, cpus, points }
     }
 
-    fn flat(cpus: usize) -> Curve {
-        let numbers = [1, 2, 4, 8, 16, 32, 64, 96, 128, 256];
-        let turns = numbers.into_iter().filter(|threads| *threads <= cpus);
-        curve("0-255", &turns.map(|threads| (threads, 10.0)).collect::<Vec<_>>())
-    }
-
     #[test]
-    fn a_flat_curve_keeps_everything() {
-        for (cpus, score) in [(2, 26), (8, 53), (32, 84), (64, 100), (256, 100)] {
-            let mark = mark(&flat(cpus), Level::Warning);
-            assert_eq!((mark.score, mark.kept, mark.carried), (score, 1.0, cpus as f64), "{cpus}");
-        }
-    }
-
-    #[test]
-    fn waiting_for_each_other_is_no_slowing_down() {
+    fn marks_of_curves() {
+        let flat = |cpus: usize| {
+            let numbers = [1, 2, 4, 8, 16, 32, 64, 96, 128, 256].into_iter();
+            numbers.filter(|it| *it <= cpus).map(|threads| (threads, 10.0)).collect::<Vec<_>>()
+        };
         // All work takes a single lock, so the throughput is the same for any number of threads.
-        let turns = [1, 2, 4, 8, 16, 32, 64, 96].map(|threads| (threads, threads as f64 * 10.0));
-        let mark = mark(&curve("0-95", &turns), Level::Good);
-        assert_eq!((mark.score, mark.carried), (100, 96.0));
-    }
-
-    #[test]
-    fn one_that_slows_down_does_not() {
-        // The throughput is highest with 8 threads; with 96 it is a quarter of that.
-        let slow = curve("0-95", &[(1, 10.0), (8, 20.0), (32, 120.0), (96, 960.0)]);
-        let slow = mark(&slow, Level::Good);
-        assert_eq!((slow.kept, slow.carried, slow.score), (0.25, 2.0, 26));
-        assert!(slow.score < mark(&flat(96), Level::Good).score / 3);
-        // The throughput already drops with the second thread, so that *carried* is only a tenth of one start.
-        let worse = curve("0-95", &[(1, 10.0), (2, 40.0), (96, 9600.0)]);
-        let worse = mark(&worse, Level::Good);
-        assert!((worse.kept - 0.1).abs() < 1e-9 && worse.score == 2, "{worse:?}");
-    }
-
-    #[test]
-    fn the_worse_the_curve_the_lower_the_score() {
-        let mut last = u32::MAX;
-        for end in [80.0, 160.0, 640.0, 2560.0, 20_000.0] {
-            let curve = curve("0-63", &[(1, 10.0), (8, 10.0), (64, end)]);
-            let score = mark(&curve, Level::Good).score;
-            assert!(score < last, "{end}: {score}, {last}");
-            last = score;
+        let one_lock = [1, 2, 4, 8, 16, 32, 64, 96].map(|it| (it, it as f64 * 10.0));
+        for (turns, score, carried, kept) in [
+            (&flat(2)[..], 26, 2.0, 1.0),
+            (&flat(8), 53, 8.0, 1.0),
+            (&flat(32), 84, 32.0, 1.0),
+            (&flat(64), 100, 64.0, 1.0),
+            (&flat(256), 100, 256.0, 1.0),
+            (&one_lock, 100, 96.0, 1.0),
+            // The throughput is highest with 8 threads; with 96 it is a quarter of that.
+            (&[(1, 10.0), (8, 20.0), (32, 120.0), (96, 960.0)], 26, 2.0, 0.25),
+            (&[(1, 10.0)], 17, 1.0, 1.0),
+            (&[], 0, 0.0, 0.0),
+        ] {
+            let mark = mark(&curve("0-255", turns), Level::Warning);
+            assert_eq!(mark, Mark { score, carried, kept }, "{turns:?}");
         }
-    }
-
-    #[test]
-    fn one_cpu_carries_one() {
-        let one = curve("0", &[(1, 10.0)]);
-        assert_eq!(mark(&one, Level::Good), Mark { score: 17, carried: 1.0, kept: 1.0 });
-        let lock = Curve { work: "lock", ..one.clone() };
-        assert_eq!(mark(&lock, Level::Good).score, 17);
-        let none = Curve { points: Vec::new(), ..one };
-        assert_eq!(mark(&none, Level::Good), Mark { score: 0, carried: 0.0, kept: 0.0 });
+        let broken = mark(&curve("0-255", &flat(96)), Level::Error);
+        assert_eq!(broken, Mark { score: 0, carried: 0.0, kept: 1.0 });
     }
 
     #[test]
     fn a_lock_is_compared_with_two_that_want_it() {
-        let lock = |last: f64| {
-            let points = [(1, 0.01), (2, 0.2), (16, last)];
-            Curve { work: "lock", ..curve("0-15", &points) }
+        let lock = |points: &[(usize, f64)]| {
+            mark(&Curve { work: "lock", ..curve("0-15", points) }, Level::Good)
         };
         // With 16 threads, a thread waits for fifteen others. Its wait for each of them is no longer than its wait for
         // the only other thread when there are two.
-        let fair = mark(&lock(1.6), Level::Good);
+        let fair = lock(&[(1, 0.01), (2, 0.2), (16, 1.6)]);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
-        assert!(mark(&lock(16.0), Level::Good).score < 10);
-    }
-
-    #[test]
-    fn a_broken_host_carries_nothing() {
-        let mark = mark(&flat(96), Level::Error);
-        assert_eq!((mark.score, mark.carried, mark.kept), (0, 0.0, 1.0));
+        assert!(lock(&[(1, 0.01), (2, 0.2), (16, 16.0)]).score < 10);
+        assert_eq!(lock(&[(1, 10.0)]).score, 17);
     }
 }

@@ -68,8 +68,8 @@ impl Error {
 
     /// Adds the place where the request was made, as `FILE:LINE`.
     #[must_use]
-    pub fn sourced(self, origin: impl Into<String>) -> Self {
-        Self { origin: Some(origin.into()), ..self }
+    pub fn sourced(self, origin: impl fmt::Display) -> Self {
+        Self { origin: Some(origin.to_string()), ..self }
     }
 
     /// Returns the errno of the cause, if it has one.

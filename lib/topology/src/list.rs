@@ -105,6 +105,13 @@ impl fmt::Display for List {
     }
 }
 
+#[cfg(feature = "serde")]
+impl serde::Serialize for List {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 fn number(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number <= HIGHEST)

@@ -7,6 +7,7 @@ use crate::{Error, List};
 
 /// The CPU lists of `/sys/devices/system/cpu` (Documentation/ABI/testing/sysfs-devices-system-cpu).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct States {
     /// The CPUs that are physically present.
     pub present: List,

@@ -1,14 +1,14 @@
 //! `apply` and `diff`: compute the changes that a cgroup plan needs, and make them.
 
-use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting, Source, Subject};
-use super::create::{self, Change};
+use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting, Subject};
+use super::create::{self, Belonging, Change};
 use super::devices;
 use super::group::{Group, Mount, Tree, Version};
 use super::journal::{Journal, Write};
 use super::key;
 use super::setting::{self, Pending};
-use crate::account;
-use crate::cgroups::options::{Apply, Ownership, PlanFile};
+use crate::account::{self, Owner};
+use crate::cgroups::options::{Apply, PlanFile};
 use cgroup::Hierarchies;
 use report::{Error, say};
 use spec::word;
@@ -61,9 +61,7 @@ pub struct Changes {
 
 #[derive(Debug)]
 struct GroupChanges {
-    group: Group,
-    source: Source,
-    ownership: Ownership,
+    plan: GroupPlan,
     /// Directories to create.
     missing: Vec<PathBuf>,
     /// Changes of owners and permissions of existing directories.
@@ -85,7 +83,7 @@ impl Changes {
             Some(root) => (elsewhere(&plan, root), Vec::new()),
             None => {
                 let tree = Tree::detect()?;
-                let notes = mounted(&plan, &tree)?;
+                let notes = mounted(&plan, &tree);
                 (tree, notes)
             }
         };
@@ -99,7 +97,7 @@ impl Changes {
         let mut pending = Pending::new();
         for group in groups {
             let is_here = options.sysroot.is_none();
-            let found = changes.look(&group, &topology, &mut pending, (is_here, below_usage))?;
+            let found = changes.look(group, &topology, &mut pending, (is_here, below_usage))?;
             changes.planned.extend(found.missing.iter().cloned());
             changes.groups.push(found);
         }
@@ -114,40 +112,44 @@ impl Changes {
 
     fn look(
         &self,
-        plan: &GroupPlan,
+        plan: GroupPlan,
         topology: &Topology,
         pending: &mut Pending,
         (is_here, below_usage): (bool, bool),
     ) -> Result<GroupChanges, Error> {
-        let at = |error: Error| error.sourced(plan.source.to_string());
         let absent = |name: &&String| self.tree.home(name).is_none();
         if let Some(name) = plan.group.controllers.iter().find(absent) {
-            return Err(self.tree.no_controller(name).sourced(plan.place(name).to_string()));
+            return Err(self.tree.no_controller(name).sourced(plan.place(name)));
         }
         if is_here {
-            self.check_parent(plan)?;
-            let owners = [("task", &plan.ownership.task), ("admin", &plan.ownership.admin)];
-            for (whose, owner) in owners.iter().filter_map(|(whose, o)| Some((whose, o.as_ref()?)))
+            self.check_parent(&plan)?;
+            for (whose, owner) in [("task", &plan.ownership.task), ("admin", &plan.ownership.admin)]
             {
-                owner.ids().map_err(|error| error.sourced(plan.place(whose).to_string()))?;
+                let ids = owner.as_ref().map(Owner::ids).transpose();
+                ids.map_err(|error| error.sourced(plan.place(whose)))?;
             }
         }
         let mut belongings = Vec::new();
         let directories = self.tree.directories(&plan.group);
         for directory in directories.iter().filter(|directory| directory.is_dir()) {
-            belongings.extend(create::changes(directory, &plan.ownership).map_err(at)?);
+            let changes = create::changes(directory, &plan.ownership);
+            belongings.extend(changes.map_err(|error| error.sourced(&plan.source))?);
         }
         let mut writes = Vec::new();
         let mut wanted: Vec<Wanted> = Vec::new();
-        for setting in settings(plan, topology)? {
+        for setting in settings(&plan, topology)? {
             let pair = (setting.key.as_str(), setting.value.as_str());
             let resolved = setting::resolve(&self.tree, &plan.group, pair, pending)
-                .map_err(|error| error.sourced(setting.source.to_string()))?;
+                .map_err(|error| error.sourced(&setting.source))?;
             for write in resolved {
                 let write = Write { source: setting.source.to_string(), ..write };
-                self.check_covered(plan, &setting, &write)?;
-                let wrong = |reason| setting.source.error(format!("{}: {reason}", setting.key));
-                setting::check_placement(&write, topology).map_err(wrong)?;
+                if !directories.iter().any(|directory| write.file.starts_with(directory)) {
+                    let name = key::controller(&setting.key);
+                    let error = setting.wrong("the group is not in that hierarchy");
+                    return Err(error.advise(format!("add {name:?} to its controllers")));
+                }
+                setting::check_placement(&write, topology)
+                    .map_err(|reason| setting.wrong(&reason))?;
                 // Later values that depend on this file are computed from the new value, even if it equals the present
                 // one.
                 pending.insert(write.file.clone(), write.value.clone());
@@ -158,24 +160,21 @@ impl Changes {
         let devices = devices::as_wanted(wanted.iter().map(|wanted| &wanted.write));
         for Wanted { setting, write } in wanted {
             let present = fs::read_to_string(&write.file).ok();
-            let name = write.file.file_name().unwrap_or_default().to_string_lossy();
-            let is_same = |now: &str| key::is_same(&name, &write.value, now);
+            let is_same = |now: &str| key::is_same(write.name(), &write.value, now);
             if present.as_deref().is_some_and(is_same) || devices.contains(&write.file) {
                 continue;
             }
             if !below_usage {
                 setting::check_usage(&write).map_err(|reason| {
-                    let error = setting.source.error(format!("{}: {reason}", setting.key));
-                    error.advise("--below-usage sets it nevertheless, if the kernel permits")
+                    let advice = "--below-usage sets it nevertheless, if the kernel permits";
+                    setting.wrong(&reason).advise(advice)
                 })?;
             }
             writes.push((write, present.map(|text| text.trim_end().to_owned())));
         }
         let mut missing = self.tree.missing(&plan.group);
         missing.retain(|directory| !self.planned.contains(directory));
-        let ownership = plan.ownership.clone();
-        let (group, source) = (plan.group.clone(), plan.source.clone());
-        Ok(GroupChanges { group, source, ownership, missing, belongings, writes })
+        Ok(GroupChanges { plan, missing, belongings, writes })
     }
 
     /// Rejects a parent that is neither in the cgroup plan nor on this host: its name may be misspelt.
@@ -199,22 +198,6 @@ impl Changes {
         })
     }
 
-    /// Rejects a value for a hierarchy that does not contain the group.
-    fn check_covered(
-        &self,
-        plan: &GroupPlan,
-        setting: &Setting,
-        write: &Write,
-    ) -> Result<(), Error> {
-        let directories = self.tree.directories(&plan.group);
-        if write.file.parent().is_none_or(|parent| directories.iter().any(|it| it == parent)) {
-            return Ok(());
-        }
-        let reason = format!("{}: the group is not in that hierarchy", setting.key);
-        let name = key::controller(&setting.key);
-        Err(setting.source.error(reason).advise(format!("add {name:?} to its controllers")))
-    }
-
     /// Makes all changes, or none.
     ///
     /// # Errors
@@ -223,15 +206,15 @@ impl Changes {
         let mut journal = Journal::begin()?;
         let mut writes = Vec::new();
         for changes in self.groups {
-            let at = |error: Error| error.sourced(changes.source.to_string());
-            let made = journal.make(&self.tree, &changes.group).map_err(at)?;
-            let mut belongings = changes.belongings;
-            let own = self.tree.directories(&changes.group);
+            let GroupChanges { plan, mut belongings, .. } = changes;
+            let at = |error: Error| error.sourced(&plan.source);
+            let made = journal.make(&self.tree, &plan.group).map_err(at)?;
+            let own = self.tree.directories(&plan.group);
             for directory in made.iter().filter(|made| own.contains(made)) {
-                belongings.extend(create::changes(directory, &changes.ownership).map_err(at)?);
+                belongings.extend(create::changes(directory, &plan.ownership).map_err(at)?);
             }
             for change in belongings {
-                change.make(&mut journal).map_err(at)?;
+                journal.change(&change).map_err(at)?;
             }
             writes.extend(changes.writes.into_iter().map(|(write, _)| write));
         }
@@ -253,44 +236,34 @@ impl fmt::Display for Changes {
             writeln!(f, "# {note}")?;
         }
         for changes in self.groups.iter().filter(|changes| !changes.is_empty()) {
-            writeln!(f, "{}", changes.group.path)?;
+            writeln!(f, "{}", changes.plan.group.path)?;
             for directory in &changes.missing {
                 writeln!(f, "  + {}", directory.display())?;
             }
-            if !changes.missing.is_empty() {
-                changes.ownership_of_new(f)?;
+            let ownership = &changes.plan.ownership;
+            for (what, owner) in [("tasks", &ownership.task), ("admin", &ownership.admin)] {
+                if let (Some(owner), false) = (owner, changes.missing.is_empty()) {
+                    writeln!(f, "  + {what} {owner}")?;
+                }
             }
             for change in &changes.belongings {
-                match change {
-                    Change::Own { path, user, group } => {
-                        let name = |id: &Option<u32>, file| id.map(|id| account::name(id, file));
-                        let user = name(user, "/etc/passwd").unwrap_or_default();
-                        let group = name(group, "/etc/group").unwrap_or_default();
-                        writeln!(f, "  ~ {} belongs to {user}:{group}", path.display())?;
+                let path = change.path.display();
+                match change.to {
+                    Belonging::Owner(user, group) => {
+                        let user = user.map(|id| account::name(id, "/etc/passwd"));
+                        let group = group.map(|id| account::name(id, "/etc/group"));
+                        writeln!(f, "  ~ {path} belongs to {}", Owner { user, group })?;
                     }
-                    Change::Mode { path, mode } => {
-                        writeln!(f, "  ~ {} has mode {mode:04o}", path.display())?;
-                    }
+                    Belonging::Mode(mode) => writeln!(f, "  ~ {path} has mode {mode:04o}")?,
                 }
             }
             for (write, present) in &changes.writes {
-                let name = write.file.file_name().unwrap_or_default().to_string_lossy();
+                let name = write.name();
                 for line in present.iter().flat_map(|present| present.lines()) {
                     writeln!(f, "  - {name} = {line}")?;
                 }
                 writeln!(f, "  + {name} = {}", write.value)?;
             }
-        }
-        Ok(())
-    }
-}
-
-impl GroupChanges {
-    fn ownership_of_new(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (what, owner) in [("tasks", &self.ownership.task), ("admin", &self.ownership.admin)] {
-            let Some(owner) = owner else { continue };
-            let name = |name: &Option<String>| name.clone().unwrap_or_default();
-            writeln!(f, "  + {what} {}:{}", name(&owner.user), name(&owner.group))?;
         }
         Ok(())
     }
@@ -310,14 +283,13 @@ fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
         let Some(other) = before.insert(what, one).filter(|other| is_other(one, other)) else {
             continue;
         };
-        let (key, was) = (&one.setting.key, &other.setting);
-        let place = if was.source.file == one.setting.source.file {
-            format!("line {}", was.source.line)
-        } else {
-            was.source.to_string()
+        let was = &other.setting;
+        let place = match was.source.file == one.setting.source.file {
+            true => format!("line {}", was.source.line),
+            false => was.source.to_string(),
         };
-        let reason = format!("{key}: {place} has set that already, by {}", was.key);
-        return Err(one.setting.source.error(reason).advise("leave one of them out"));
+        let reason = format!("{place} has set that already, by {}", was.key);
+        return Err(one.setting.wrong(&reason).advise("leave one of them out"));
     }
     Ok(())
 }
@@ -355,24 +327,19 @@ fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error
 }
 
 /// Compares the `mount` sections with the mounted hierarchies, and returns a note for each difference. dayfly mounts
-/// nothing.
-fn mounted(plan: &CgroupPlan, tree: &Tree) -> Result<Vec<String>, Error> {
-    let mut notes = Vec::new();
-    for mounted in &plan.mounts {
-        let name = &mounted.controller;
-        match tree.home(name) {
-            Some(home) if home.path == Path::new(&mounted.path) => {}
-            Some(home) => notes.push(format!(
-                "{}: {name} is mounted on {} rather than on {}",
-                mounted.source,
-                home.path.display(),
-                mounted.path
-            )),
-            // A missing controller matters only if a group uses it, which is an error of that group.
-            None => notes.push(format!("{}: {name} is not mounted on this host", mounted.source)),
+/// nothing. A missing controller matters only if a group uses it, which is an error of that group.
+fn mounted(plan: &CgroupPlan, tree: &Tree) -> Vec<String> {
+    let note = |cgroup_plan::Mounted { controller: name, path, source }: &_| {
+        let home = tree.home(name).map(|home| home.path.display().to_string());
+        match home {
+            Some(home) if home == *path => None,
+            Some(home) => {
+                Some(format!("{source}: {name} is mounted on {home} rather than on {path}"))
+            }
+            None => Some(format!("{source}: {name} is not mounted on this host")),
         }
-    }
-    Ok(notes)
+    };
+    plan.mounts.iter().filter_map(note).collect()
 }
 
 /// Returns the hierarchies that another host is assumed to have: those that the cgroup plan mounts, or cgroup v2

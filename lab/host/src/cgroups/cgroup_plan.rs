@@ -89,6 +89,14 @@ pub struct Setting {
     pub source: Source,
 }
 
+impl Setting {
+    /// Returns an error about this setting.
+    #[must_use]
+    pub fn wrong(&self, reason: &str) -> Error {
+        self.source.error(format!("{}: {reason}", self.key))
+    }
+}
+
 /// A line of a `mount` section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mounted {

@@ -22,7 +22,7 @@ pub fn create(options: &Create) -> Result<(), Error> {
         journal.make(&tree, group)?;
         for directory in tree.existing(group)? {
             for change in changes(&directory, &options.ownership)? {
-                change.make(&mut journal)?;
+                journal.change(&change)?;
             }
         }
     }
@@ -30,38 +30,22 @@ pub fn create(options: &Create) -> Result<(), Error> {
     Ok(())
 }
 
-/// A change of owner or permissions.
+/// A change of the owner or the permissions of a file or directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// A change of owner.
-    Own {
-        /// The file or directory.
-        path: PathBuf,
-        /// The user.
-        user: Option<u32>,
-        /// The group.
-        group: Option<u32>,
-    },
-    /// A change of permissions.
-    Mode {
-        /// The file or directory.
-        path: PathBuf,
-        /// The new mode.
-        mode: u32,
-    },
+pub struct Change {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What it gets.
+    pub to: Belonging,
 }
 
-impl Change {
-    /// Makes the change.
-    ///
-    /// # Errors
-    /// Failing system calls.
-    pub fn make(&self, journal: &mut Journal) -> Result<(), Error> {
-        match self {
-            Self::Own { path, user, group } => journal.own(path, *user, *group),
-            Self::Mode { path, mode } => journal.mode(path, *mode),
-        }
-    }
+/// An owner, or permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belonging {
+    /// User and group, each unless it stays.
+    Owner(Option<u32>, Option<u32>),
+    /// The mode.
+    Mode(u32),
 }
 
 /// Returns the changes that a group's directory needs for the wanted owners and permissions. As with cgcreate, the
@@ -81,7 +65,7 @@ pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Erro
             if is_task_file { (task.0.or(admin.0), task.1.or(admin.1)) } else { admin };
         let differs = |wanted: Option<u32>, present| wanted.is_some_and(|id| id != present);
         if differs(user, data.uid()) || differs(group, data.gid()) {
-            changes.push(Change::Own { path: path.clone(), user, group });
+            changes.push(Change { path: path.clone(), to: Belonging::Owner(user, group) });
         }
         let present = data.mode() & 0o7777;
         let mode = match (data.is_dir(), is_task_file) {
@@ -90,7 +74,7 @@ pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Erro
             _ => narrowed(wanted.file_mode, present),
         };
         if let Some(mode) = mode.filter(|mode| *mode != present) {
-            changes.push(Change::Mode { path, mode });
+            changes.push(Change { path, to: Belonging::Mode(mode) });
         }
     }
     Ok(changes)

@@ -16,8 +16,8 @@ type Allowed = BTreeMap<(String, String), BTreeSet<char>>;
 pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf> {
     let mut groups: BTreeMap<&Path, Vec<&Write>> = BTreeMap::new();
     for write in writes {
-        let name = write.file.file_name().and_then(|name| name.to_str());
-        if let (Some("devices.allow" | "devices.deny"), Some(group)) = (name, write.file.parent()) {
+        if let ("devices.allow" | "devices.deny", Some(group)) = (write.name(), write.file.parent())
+        {
             groups.entry(group).or_default().push(write);
         }
     }

@@ -1,12 +1,12 @@
 //! Changes that are undone unless all of them succeed.
 
+use super::create::{Belonging, Change};
 use super::group::{Group, Tree};
 use report::Error;
 use report::interrupt::{self, Second};
-use rustix::fs::{Mode, chmod};
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 /// A value to be written to a file of a group.
@@ -21,11 +21,17 @@ pub struct Write {
 }
 
 impl Write {
+    /// Returns the name of the file.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
     /// Returns the object that the write sets: a file, or the line of a device or resource in that
     /// file. `None` for files in which each write adds to the earlier ones.
     #[must_use]
     pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
-        let name = self.file.file_name()?.to_str()?;
+        let name = self.name();
         if name.starts_with("devices.") {
             return None;
         }
@@ -127,31 +133,28 @@ impl Journal {
         }
     }
 
-    /// Changes the owner of a file or directory.
+    /// Changes the owner or the permissions of a file or directory.
     ///
     /// # Errors
     /// Failing system calls.
-    pub fn own(&mut self, path: &Path, user: Option<u32>, group: Option<u32>) -> Result<(), Error> {
+    pub fn change(&mut self, Change { path, to }: &Change) -> Result<(), Error> {
         go_on()?;
         let present = fs::metadata(path).map_err(Error::of("stat", path))?;
-        chown(path, user, group).map_err(Error::of("chown", path))?;
-        let (user, group, path) = (present.uid(), present.gid(), path.to_owned());
-        let what = format!("{}, which belonged to {user}:{group}", path.display());
-        self.done.push(Done::new(what, move || chown(&path, Some(user), Some(group)).is_ok()));
-        Ok(())
-    }
-
-    /// Changes the permissions of a file or directory.
-    ///
-    /// # Errors
-    /// Failing system calls.
-    pub fn mode(&mut self, path: &Path, mode: u32) -> Result<(), Error> {
-        go_on()?;
-        let present = fs::metadata(path).map_err(Error::of("stat", path))?;
-        chmod(path, Mode::from_raw_mode(mode)).map_err(Error::of("chmod", path))?;
-        let (mode, path) = (present.mode() & 0o7777, path.to_owned());
-        let what = format!("{}, which had mode {mode:04o}", path.display());
-        self.done.push(Done::new(what, move || chmod(&path, Mode::from_raw_mode(mode)).is_ok()));
+        let set = |path: &Path, to| match to {
+            Belonging::Owner(user, group) => chown(path, user, group),
+            Belonging::Mode(mode) => fs::set_permissions(path, fs::Permissions::from_mode(mode)),
+        };
+        let (user, group, mode) = (present.uid(), present.gid(), present.mode() & 0o7777);
+        let (op, before, was) = match to {
+            Belonging::Owner(..) => {
+                let before = Belonging::Owner(Some(user), Some(group));
+                ("chown", before, format!("belonged to {user}:{group}"))
+            }
+            Belonging::Mode(_) => ("chmod", Belonging::Mode(mode), format!("had mode {mode:04o}")),
+        };
+        set(path, *to).map_err(Error::of(op, path))?;
+        let (what, path) = (format!("{}, which {was}", path.display()), path.clone());
+        self.done.push(Done::new(what, move || set(&path, before).is_ok()));
         Ok(())
     }
 
@@ -246,7 +249,7 @@ fn put_devices(directory: &Path, list: &str) -> bool {
 /// Adds advice to the kernel's error.
 fn explain(error: Error, write: &Write) -> Error {
     use rustix::io::Errno;
-    let name = write.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = write.name();
     let is_limit = super::key::is_size(name);
     let advice = match error.errno() {
         Some(Errno::BUSY) if is_limit => Some("the group uses more, and it can't be reclaimed"),

@@ -90,9 +90,9 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
 /// # Errors
 /// The missing CPUs or nodes.
 pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String> {
-    let (what, all) = match write.file.file_name().and_then(|name| name.to_str()) {
-        Some("cpuset.cpus") => ("CPU", topology.online()),
-        Some("cpuset.mems") => ("memory node", topology.memory_nodes()),
+    let (what, all) = match write.name() {
+        "cpuset.cpus" => ("CPU", topology.online()),
+        "cpuset.mems" => ("memory node", topology.memory_nodes()),
         _ => return Ok(()),
     };
     let list = List::parse(&write.value)
@@ -111,17 +111,14 @@ pub fn check_placement(write: &Write, topology: &Topology) -> Result<(), String>
 /// # Errors
 /// The limit is below the usage, which the message contains.
 pub fn check_usage(write: &Write) -> Result<(), String> {
-    let (Some(directory), Some(file)) = (write.file.parent(), write.file.file_name()) else {
-        return Ok(());
-    };
-    let usage = match file.to_str() {
-        Some("memory.max") => "memory.current",
-        Some("memory.limit_in_bytes") => "memory.usage_in_bytes",
-        Some("memory.memsw.limit_in_bytes") => "memory.memsw.usage_in_bytes",
+    let usage = match write.name() {
+        "memory.max" => "memory.current",
+        "memory.limit_in_bytes" => "memory.usage_in_bytes",
+        "memory.memsw.limit_in_bytes" => "memory.memsw.usage_in_bytes",
         _ => return Ok(()),
     };
     let Some(limit) = key::bytes(&write.value)? else { return Ok(()) };
-    let used = fs::read_to_string(directory.join(usage)).unwrap_or_default();
+    let used = fs::read_to_string(write.file.with_file_name(usage)).unwrap_or_default();
     match used.trim().parse::<u64>() {
         Ok(used) if limit < used => Err(format!(
             "the limit of {limit} bytes is below the present usage of the group, {used} bytes"

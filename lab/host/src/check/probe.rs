@@ -11,7 +11,6 @@ use rustix::mount::{
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use std::fs;
 use std::path::Path;
-use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, attr, mount_setattr};
 
 /// The ways in which the layers of a root filesystem can be combined, best first.
@@ -40,7 +39,8 @@ pub struct FileSystems {
 /// if there is none. Needs root.
 #[must_use]
 pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
-    let users = user_namespace().ok()?;
+    let proc = sys::fs::open_dir(CWD, c"/proc").ok()?;
+    let users = sys::user_namespace::make(proc.as_fd(), "0 0 1", "0 0 1").ok()?;
     let place = places.iter().find_map(|place| Some((*place, two_directories(place)?)));
     let mut idmap = None;
     if let Some((place, names)) = &place {
@@ -56,17 +56,6 @@ pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
         Err(_) => Layers::Copied,
     };
     Some(FileSystems { idmap, layers })
-}
-
-/// Creates a user namespace with id mappings, as an id-mapped mount requires.
-fn user_namespace() -> Result<OwnedFd, Errno> {
-    sys::errand::fetch(|| {
-        sys::ns::unshare(CloneFlags::NEWUSER)?;
-        sys::fs::write_at(CWD, c"/proc/self/setgroups", b"deny")?;
-        sys::fs::write_at(CWD, c"/proc/self/uid_map", b"0 0 1")?;
-        sys::fs::write_at(CWD, c"/proc/self/gid_map", b"0 0 1")?;
-        openat(CWD, c"/proc/self/ns/user", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-    })
 }
 
 fn two_directories(place: &str) -> Option<[String; 2]> {

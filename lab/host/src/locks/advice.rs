@@ -39,24 +39,15 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     let (Some(widest), Some(best)) = (width(all), best(&decisive)) else { return Vec::new() };
     let placed = best.placement != all.placement;
     let knee = if placed { width(best).unwrap_or(widest) } else { widest };
-    let mut advice = vec![about_width(best, knee)];
-    advice.push(match placed {
+    let any = |why: &str| (None, format!("start from any CPU: {why}"));
+    let (cpus, text) = match placed {
         true => about_cpus(all, best, widest, knee),
-        false if decisive.len() == 1 => Advice {
-            about: "cpus",
-            starts: None,
-            cpus: None,
-            text: "start from any CPU: all CPUs of this host are equally close".to_owned(),
-        },
-        false => Advice {
-            about: "cpus",
-            starts: None,
-            cpus: None,
-            text: "start from any CPU: no placement has a higher throughput than all CPUs"
-                .to_owned(),
-        },
-    });
-    advice
+        false if decisive.len() == 1 => any("all CPUs of this host are equally close"),
+        false => any("no placement has a higher throughput than all CPUs"),
+    };
+    let starts = Some(knee.threads);
+    let width = Advice { about: "width", starts, cpus: None, text: about_width(best, knee) };
+    vec![width, Advice { about: "cpus", starts: None, cpus, text }]
 }
 
 /// Returns the point with the advised number of threads. For mounts, this is the smallest number with nearly the best
@@ -91,10 +82,10 @@ fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
     Some(best.filter(|curve| done(curve) > done(first) * BETTER).unwrap_or(first))
 }
 
-fn about_width(curve: &Curve, knee: Point) -> Advice {
+fn about_width(curve: &Curve, knee: Point) -> String {
     let starts = knee.threads;
     let last = curve.points.last().copied().unwrap_or(knee);
-    let text = match (last.threads > starts, curve.work) {
+    match (last.threads > starts, curve.work) {
         (true, "mounts") => format!(
             "have at most {} in flight: {} {} {:.0} mounts a second done, {} {} {:.0}",
             counted(starts, "start"),
@@ -125,11 +116,10 @@ fn about_width(curve: &Curve, knee: Point) -> Advice {
             "keep {} in flight, one per CPU: the throughput increases up to this number",
             counted(starts, "start")
         ),
-    };
-    Advice { about: "width", starts: Some(starts), cpus: None, text }
+    }
 }
 
-fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> Advice {
+fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> (Option<String>, String) {
     let done = |curve: &Curve, knee: Point| match curve.work {
         "mounts" => knee.per_second,
         _ => curve.points.last().map_or(knee.per_second, |point| point.per_second),
@@ -140,7 +130,7 @@ fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> Advice {
         "start from CPUs {cpus} ({name}), with {times:.1} times the throughput of all CPUs: \
          dayfly run --start-cpus {cpus} …"
     );
-    Advice { about: "cpus", starts: None, cpus: Some(cpus), text }
+    (Some(cpus), text)
 }
 
 fn get(threads: usize) -> &'static str {

@@ -247,7 +247,7 @@ impl Parser {
                     }
                 }
             }
-            if !owner.is_nobody() {
+            if owner != Owner::default() {
                 self.places.push((whose.clone(), source.clone()));
                 *(if is_task { &mut ownership.task } else { &mut ownership.admin }) = Some(owner);
             }
