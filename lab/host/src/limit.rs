@@ -2,6 +2,7 @@
 
 use crate::locks;
 use crate::options::{Limit as Command, SetLimit, Width};
+use report::count::counted;
 use report::{Error, Format, sayln};
 use rustix::io::Errno;
 use topology::limit::{Limit, State};
@@ -78,17 +79,17 @@ fn in_flight(state: State) -> usize {
 }
 
 fn starts(number: usize) -> String {
-    format!("{number} start{}", if number == 1 { "" } else { "s" })
+    counted(number, "start")
 }
 
 fn failed(op: &'static str, errno: Errno) -> Error {
     let error = Error::system(op, "the limit of starts (System V semaphores)", errno);
-    match errno {
-        Errno::PERM => error.advise(
+    error.advised(match errno {
+        Errno::PERM => Some(
             "semaphores of another program have its key: remove them as root, ipcrm -S 0x64617966",
         ),
-        Errno::NOSPC => error.advise("raise kernel.sem (man 5 proc)"),
-        Errno::NOSYS => error.advise("this requires a kernel with CONFIG_SYSVIPC"),
-        _ => error,
-    }
+        Errno::NOSPC => Some("raise kernel.sem (man 5 proc)"),
+        Errno::NOSYS => Some("this requires a kernel with CONFIG_SYSVIPC"),
+        _ => None,
+    })
 }

@@ -54,12 +54,9 @@ const FORMULA: &str = "carried = the largest number of concurrent starts that re
 pub struct Document {
     /// The version of the document: [`VERSION`].
     pub version: u32,
-    /// The score from 0 to 100.
-    pub score: u32,
-    /// The number of concurrent starts that the host handles; 0 if a verdict is an error.
-    pub carried: f64,
-    /// The fraction of the maximum throughput that remains with a start on every CPU, from 0 to 1.
-    pub kept: f64,
+    /// The figures derived from the curve.
+    #[serde(flatten)]
+    pub mark: Mark,
     /// The number of concurrent starts that `host locks` advises.
     pub width: usize,
     /// The CPUs to start containers from, if a subset is clearly better than all CPUs.
@@ -113,13 +110,13 @@ pub struct Said {
 }
 
 /// The figures derived from a curve.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Mark {
-    /// The score.
+    /// The score from 0 to 100.
     pub score: u32,
-    /// The number of concurrent starts.
+    /// The number of concurrent starts that the host handles; 0 if a verdict is an error.
     pub carried: f64,
-    /// The fraction of the maximum throughput that remains with a start on every CPU.
+    /// The fraction of the maximum throughput that remains with a start on every CPU, from 0 to 1.
     pub kept: f64,
 }
 
@@ -167,7 +164,6 @@ fn document(
     let curve = decisive(&curves).cloned();
     let curve = curve.ok_or_else(|| Error::refused(format!("no curve of {ANYWHERE:?}")))?;
     let verdict = worst(sections);
-    let Mark { score, carried, kept } = mark(&curve, verdict);
     let advice = advise(&curves);
     let about = |what: &str| advice.iter().find(|advice: &&Advice| advice.about == what);
     let said = |it: &Verdict| {
@@ -176,9 +172,7 @@ fn document(
     };
     Ok(Document {
         version: VERSION,
-        score,
-        carried,
-        kept,
+        mark: mark(&curve, verdict),
         width: about("width").and_then(|advice| advice.starts).unwrap_or(1),
         start_cpus: about("cpus").and_then(|advice| advice.cpus.clone()),
         verdict,

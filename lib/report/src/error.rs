@@ -66,6 +66,12 @@ impl Error {
         Self { advice: Some(advice.into()), ..self }
     }
 
+    /// Adds advice, if there is any.
+    #[must_use]
+    pub fn advised(self, advice: Option<&str>) -> Self {
+        Self { advice: advice.map(str::to_owned).or(self.advice), ..self }
+    }
+
     /// Adds the place where the request was made, as `FILE:LINE`.
     #[must_use]
     pub fn sourced(self, origin: impl fmt::Display) -> Self {
@@ -118,6 +124,20 @@ impl std::error::Error for Error {
 impl From<What> for Error {
     fn from(what: What) -> Self {
         Self { what: Box::new(what), advice: None, origin: None }
+    }
+}
+
+/// A reason, which is a sentence.
+impl From<String> for Error {
+    fn from(reason: String) -> Self {
+        Self::refused(reason)
+    }
+}
+
+#[cfg(feature = "topology")]
+impl From<topology::pin::PinError> for Error {
+    fn from(error: topology::pin::PinError) -> Self {
+        Self::other(error)
     }
 }
 

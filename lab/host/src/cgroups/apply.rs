@@ -1,6 +1,6 @@
 //! `apply` and `diff`: compute the changes that a cgroup plan needs, and make them.
 
-use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting, Subject};
+use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting};
 use super::create::{self, Belonging, Change};
 use super::devices;
 use super::group::{Group, Mount, Tree, Version};
@@ -89,9 +89,8 @@ impl Changes {
         };
         let mut groups = plan.groups.clone();
         if let Some(owner) = &options.user {
-            let process = options.process.clone().unwrap_or_default();
-            let pid = options.pid.unwrap_or(0);
-            groups.extend(plan.instantiate(&Subject { owner: owner.clone(), process, pid })?);
+            let process = options.process.as_deref().unwrap_or_default();
+            groups.extend(plan.instantiate(owner, process, options.pid.unwrap_or(0))?);
         }
         let mut changes = Self { tree, notes, groups: Vec::new(), planned: HashSet::new() };
         let mut pending = Pending::new();
@@ -218,9 +217,7 @@ impl Changes {
             }
             writes.extend(changes.writes.into_iter().map(|(write, _)| write));
         }
-        journal.settle(writes)?;
-        journal.commit();
-        Ok(())
+        journal.finish(writes)
     }
 }
 
@@ -329,7 +326,7 @@ fn settings(plan: &GroupPlan, topology: &Topology) -> Result<Vec<Setting>, Error
 /// Compares the `mount` sections with the mounted hierarchies, and returns a note for each difference. dayfly mounts
 /// nothing. A missing controller matters only if a group uses it, which is an error of that group.
 fn mounted(plan: &CgroupPlan, tree: &Tree) -> Vec<String> {
-    let note = |cgroup_plan::Mounted { controller: name, path, source }: &_| {
+    let note = |Setting { key: name, value: path, source }: &_| {
         let home = tree.home(name).map(|home| home.path.display().to_string());
         match home {
             Some(home) if home == *path => None,
@@ -347,10 +344,10 @@ fn mounted(plan: &CgroupPlan, tree: &Tree) -> Vec<String> {
 fn elsewhere(plan: &CgroupPlan, root: &Path) -> Tree {
     let below = |path: &str| root.join(path.trim_start_matches('/'));
     let hierarchies = Hierarchies { root: String::new(), unified: None, legacy: Vec::new() };
-    let mount = |mounted: &cgroup_plan::Mounted| Mount {
+    let mount = |mounted: &Setting| Mount {
         version: Version::V1,
-        controllers: vec![mounted.controller.clone()],
-        path: below(&mounted.path),
+        controllers: vec![mounted.key.clone()],
+        path: below(&mounted.value),
     };
     let mut mounts: Vec<Mount> = plan.mounts.iter().map(mount).collect();
     if mounts.is_empty() {

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 
 /// A parsed cgroup plan.
@@ -23,20 +23,14 @@ pub struct CgroupPlan {
     pub groups: Vec<GroupPlan>,
     /// Groups whose names contain variables, to be instantiated for a user.
     pub templates: Vec<GroupPlan>,
-    /// The `mount` lines.
-    pub mounts: Vec<Mounted>,
-    /// The included files.
-    pub includes: Vec<Include>,
+    /// The `mount` lines: controllers and directories.
+    pub mounts: Vec<Setting>,
+    /// The included files, by their paths as written: relative to the including file's directory, or absolute.
+    pub includes: Vec<Named>,
 }
 
-/// A file that a cgroup plan includes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Include {
-    /// The path as written: relative to the including file's directory, or absolute.
-    pub file: PathBuf,
-    /// The line that includes the file.
-    pub source: Source,
-}
+/// A word of a cgroup plan, and its line.
+pub type Named = (String, Source);
 
 /// A group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +49,7 @@ pub struct GroupPlan {
     pub parent: Option<Parent>,
     /// The lines that set the group's controllers, `task` and `admin`. Each comes with the controller's name, or with
     /// `task` or `admin`.
-    pub places: Vec<(String, Source)>,
+    pub places: Vec<Named>,
 }
 
 impl GroupPlan {
@@ -95,17 +89,6 @@ impl Setting {
     pub fn wrong(&self, reason: &str) -> Error {
         self.source.error(format!("{}: {reason}", self.key))
     }
-}
-
-/// A line of a `mount` section.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mounted {
-    /// The controller.
-    pub controller: String,
-    /// The directory.
-    pub path: String,
-    /// The line.
-    pub source: Source,
 }
 
 /// A line of a file.
@@ -206,25 +189,19 @@ fn check_twice(plan: &CgroupPlan) -> Result<(), Error> {
     Ok(())
 }
 
-/// The user, group and process for which templates are instantiated.
-#[derive(Debug, Clone)]
-pub struct Subject {
-    /// The user and group, by name or number.
-    pub owner: Owner,
-    /// The value of %p, a process name.
-    pub process: String,
-    /// The value of %P, a process id.
-    pub pid: i32,
-}
-
 impl CgroupPlan {
-    /// Instantiates the templates for `subject`: %u and %U are the user's name and number, %g and %G the group's, %p
-    /// and %P a process's name and number.
+    /// Instantiates the templates for a user: %u and %U are the user's name and number, %g and %G the group's, %p and
+    /// %P a process's name and number.
     ///
     /// # Errors
     /// An unknown user.
-    pub fn instantiate(&self, subject: &Subject) -> Result<Vec<GroupPlan>, Error> {
-        let (user, group) = subject.owner.ids()?;
+    pub fn instantiate(
+        &self,
+        owner: &Owner,
+        process: &str,
+        pid: i32,
+    ) -> Result<Vec<GroupPlan>, Error> {
+        let (user, group) = owner.ids()?;
         let user = user.unwrap_or(0);
         let group = group.unwrap_or_else(|| account::primary_group(user));
         let words = [
@@ -232,8 +209,8 @@ impl CgroupPlan {
             ("%U", user.to_string()),
             ("%g", account::name(group, "/etc/group")),
             ("%G", group.to_string()),
-            ("%p", subject.process.clone()),
-            ("%P", subject.pid.to_string()),
+            ("%p", process.to_owned()),
+            ("%P", pid.to_string()),
         ];
         let expand = |text: &str| {
             words.iter().fold(text.to_owned(), |text, (word, value)| text.replace(word, value))

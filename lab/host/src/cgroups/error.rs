@@ -20,11 +20,6 @@ pub(crate) fn suggest<W: AsRef<str> + Ord + Display>(
     known: impl IntoIterator<Item = W>,
     otherwise: impl Into<Option<String>>,
 ) -> Error {
-    match word::nearest(misspelt, known) {
-        Some(name) => error.advise(format!("did you mean {name}?")),
-        None => match otherwise.into() {
-            Some(advice) => error.advise(advice),
-            None => error,
-        },
-    }
+    let nearest = word::nearest(misspelt, known).map(|name| format!("did you mean {name}?"));
+    error.advised(nearest.or_else(|| otherwise.into()).as_deref())
 }

@@ -194,7 +194,7 @@ impl Tree {
         if directory.is_dir() {
             return Ok((directory, home.version));
         }
-        if self.exists(&Group::at(&group.path).map_err(Error::refused)?) {
+        if self.exists(&Group::at(&group.path)?) {
             let reason = format!("the group {:?} is not in the {controller} hierarchy", group.path);
             let advice =
                 format!("\"dayfly cgroup create {controller}:{}\" creates it there", group.path);

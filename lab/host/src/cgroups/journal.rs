@@ -113,7 +113,7 @@ impl Journal {
     ///
     /// # Errors
     /// The kernel's error for the first value that it finally refuses.
-    pub fn settle(&mut self, writes: Vec<Write>) -> Result<(), Error> {
+    fn settle(&mut self, writes: Vec<Write>) -> Result<(), Error> {
         let mut left = writes;
         loop {
             let before = left.len();
@@ -155,6 +155,16 @@ impl Journal {
         set(path, *to).map_err(Error::of(op, path))?;
         let (what, path) = (format!("{}, which {was}", path.display()), path.clone());
         self.done.push(Done::new(what, move || set(&path, before).is_ok()));
+        Ok(())
+    }
+
+    /// Writes all values like [`Journal::settle`], and keeps all changes.
+    ///
+    /// # Errors
+    /// Those of [`Journal::settle`].
+    pub fn finish(mut self, writes: Vec<Write>) -> Result<(), Error> {
+        self.settle(writes)?;
+        self.commit();
         Ok(())
     }
 
@@ -267,10 +277,7 @@ fn explain(error: Error, write: &Write) -> Error {
         }
         _ => None,
     };
-    let error = match advice {
-        Some(advice) => error.advise(advice),
-        None => error,
-    };
+    let error = error.advised(advice);
     if write.source.is_empty() { error } else { error.sourced(&write.source) }
 }
 

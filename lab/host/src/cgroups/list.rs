@@ -19,7 +19,7 @@ pub fn list(options: &Ls) -> Result<(), Error> {
         return hierarchies(&tree, options.format);
     }
     let tops = match options.groups.as_slice() {
-        [] => vec![Group::at("/").map_err(Error::refused)?],
+        [] => vec![Group::at("/")?],
         groups => groups.to_vec(),
     };
     let mut groups = Vec::new();

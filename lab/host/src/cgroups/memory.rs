@@ -40,14 +40,13 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     let pair = ("cpuset.mems", options.nodes.as_str());
     let writes: Vec<Write> = setting::resolve(&tree, &options.group, pair, &Pending::new())?;
     for write in &writes {
-        setting::check_placement(write, &topology).map_err(Error::refused)?;
+        setting::check_placement(write, &topology)?;
     }
     sayln!("{}", told(version));
     let before = by_node(&tree, &options.group);
     let mut journal = Journal::begin()?;
     migrate(&tree, &options.group, &mut journal)?;
-    journal.settle(writes)?;
-    journal.commit();
+    journal.finish(writes)?;
     let after = by_node(&tree, &options.group);
     for (node, bytes) in &after {
         let was = before.get(node).copied().unwrap_or(0);

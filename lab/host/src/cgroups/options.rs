@@ -403,12 +403,8 @@ impl Column {
 
     /// Returns the next column, for the key s.
     pub(crate) fn next(self) -> Self {
-        match self {
-            Self::Cpu => Self::Memory,
-            Self::Memory => Self::Io,
-            Self::Io => Self::Pressure,
-            Self::Pressure => Self::Name,
-            Self::Name => Self::Cpu,
-        }
+        let all = Self::value_variants();
+        let next = all.iter().cycle().skip_while(|column| **column != self).nth(1);
+        next.copied().unwrap_or_default()
     }
 }

@@ -4,7 +4,7 @@
 //! mounted and before any service starts. With other init systems, a script in /etc/init.d applies the plan; links in
 //! the runlevels start the script.
 
-use super::cgroup_plan::{self, Include, Kind};
+use super::cgroup_plan::{self, Kind, Named};
 use crate::boot::{self, Unit};
 use crate::cgroups::options::{Apply, Init, Persist, PlanFile, Unpersist};
 use report::{Error, sayln};
@@ -25,10 +25,10 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
     // A cgroup plan that can't be parsed would fail at boot, where nobody notices.
     let found = cgroup_plan::load(&options.file)?;
     let own = options.file.display().to_string();
-    let is_left = |it: &&Include| it.file.is_relative() && *it.source.file == *own;
-    if let Some(include) = found.includes.iter().find(is_left) {
-        let reason = format!("{} is not copied with the cgroup plan", include.file.display());
-        return Err(include.source.error(reason).advise(
+    let is_left = |(file, source): &&Named| !file.starts_with('/') && *source.file == *own;
+    if let Some((file, source)) = found.includes.iter().find(is_left) {
+        let reason = format!("{file} is not copied with the cgroup plan");
+        return Err(source.error(reason).advise(
             "use its absolute path (it is read at boot), or put everything into one file",
         ));
     }

@@ -20,11 +20,10 @@ pub fn pin(options: &options::Pin) -> Result<(), Error> {
     let all = if options.auto {
         automatic(&options.words, &topology, tree.as_ref())?
     } else {
-        let (group, words) = options.parts().map_err(Error::refused)?;
-        let wrong = |error: topology::pin::PinError| Error::refused(error.to_string());
+        let (group, words) = options.parts()?;
         let allowed = allowed(tree.as_ref(), &group, &topology);
         let placement = Pin::parse(words).and_then(|pin| pin.resolve(&topology, &allowed));
-        vec![Placed { name: group.path, placement: placement.map_err(wrong)? }]
+        vec![Placed { name: group.path, placement: placement? }]
     };
     if let Some(tree) = &tree {
         check(tree, &all, options.dry_run)?;
@@ -56,7 +55,7 @@ fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
             return Err(Error::refused(format!("the group {name} is named twice")));
         }
         if !is_question {
-            tree.directory(&Group::at(name).map_err(Error::refused)?, "cpuset")?;
+            tree.directory(&Group::at(name)?, "cpuset")?;
         }
     }
     Ok(())
@@ -73,12 +72,12 @@ fn automatic(
     for word in words {
         let wrong = || Error::refused(format!("{word:?} is not GROUP=CPUS, such as db=8"));
         let (group, size) = word.rsplit_once('=').ok_or_else(wrong)?;
-        let group: Group = group.parse().map_err(Error::refused)?;
+        let group: Group = group.parse()?;
         let size: u32 = size.parse().ok().filter(|size| *size > 0).ok_or_else(wrong)?;
         bounds = bounds.intersection(&allowed(tree, &group, topology));
         sizes.push((group.path, size));
     }
-    place(&sizes, topology, &bounds).map_err(|error| Error::refused(error.to_string()))
+    Ok(place(&sizes, topology, &bounds)?)
 }
 
 /// Returns the CPUs that the group's parent allows.
@@ -94,7 +93,7 @@ fn write(tree: &Tree, all: &[Placed], move_memory: bool) -> Result<(), Error> {
     let mut writes: Vec<Write> = Vec::new();
     let mut journal = Journal::begin()?;
     for Placed { name, placement } in all {
-        let group = Group::at(name).map_err(Error::refused)?;
+        let group = Group::at(name)?;
         let values = [("cpuset.mems", &placement.mems), ("cpuset.cpus", &placement.cpus)];
         for (key, list) in values {
             let value = list.to_string();
@@ -104,7 +103,5 @@ fn write(tree: &Tree, all: &[Placed], move_memory: bool) -> Result<(), Error> {
             super::memory::migrate(tree, &group, &mut journal)?;
         }
     }
-    journal.settle(writes)?;
-    journal.commit();
-    Ok(())
+    journal.finish(writes)
 }

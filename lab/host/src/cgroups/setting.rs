@@ -49,7 +49,7 @@ pub fn resolve(
         let planned = pending.get(&path).cloned();
         planned.or_else(|| fs::read_to_string(&path).ok()).or_else(|| fresh(file))
     };
-    let all = key::assign(key, value, mount.version, &present).map_err(Error::refused)?;
+    let all = key::assign(key, value, mount.version, &present)?;
     let mut writes = Vec::new();
     for assign in all {
         let assign = with_bfq(&directory, assign);
@@ -73,7 +73,7 @@ pub fn read(tree: &Tree, group: &Group, key: &str) -> Result<String, Error> {
     let (directory, version) = tree.directory(group, name)?;
     // Read errors are ignored here. If the file itself cannot be read, the error is reported below.
     let present = |file: &str| fs::read_to_string(directory.join(file)).ok();
-    match key::show(key, version, &present).map_err(Error::refused)? {
+    match key::show(key, version, &present)? {
         Some(value) => Ok(value.trim_end().to_owned()),
         None => {
             let file = directory.join(key);

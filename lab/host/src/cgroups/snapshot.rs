@@ -32,7 +32,7 @@ pub fn settable(directory: &Path) -> Vec<String> {
 pub fn snapshot(options: &Snapshot) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let tops = match options.groups.as_slice() {
-        [] => vec![Group::at("/").map_err(Error::refused)?],
+        [] => vec![Group::at("/")?],
         groups => groups.to_vec(),
     };
     let mut text = String::from("# The groups of a host, as dayfly cgroup snapshot found them.\n");

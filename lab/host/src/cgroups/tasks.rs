@@ -15,7 +15,7 @@ use std::process::Command;
 /// # Errors
 /// An unknown process or group; a move that the kernel refuses.
 pub fn classify(options: &Classify) -> Result<(), Error> {
-    let (groups, pids) = options.parts().map_err(Error::refused)?;
+    let (groups, pids) = options.parts()?;
     let tree = Tree::detect()?;
     // Report unknown groups before any process is moved.
     groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))?;
@@ -40,7 +40,7 @@ fn leader(pid: i32) -> Result<i32, Error> {
 /// # Errors
 /// An unknown group; a program that can't be executed.
 pub fn exec(options: &Exec) -> Result<(), Error> {
-    let (groups, command) = options.parts().map_err(Error::refused)?;
+    let (groups, command) = options.parts()?;
     let tree = Tree::detect()?;
     for group in &groups {
         join(&tree, group, None)?;
@@ -66,23 +66,20 @@ fn join(tree: &Tree, group: &Group, pid: Option<i32>) -> Result<(), Error> {
     let group = tree.open(group)?;
     pid.map_or_else(|| group.enter(), |pid| group.add(pid)).map_err(|error| {
         let error = of_cgroup(error);
-        match error.errno() {
-            Some(Errno::BUSY) => error.advise(
-                "on cgroup v2, a group that delegates controllers cannot contain processes",
-            ),
-            Some(Errno::INVAL) => error.advise("threads of the kernel itself can't be moved"),
-            Some(Errno::NOSPC) => {
-                error.advise("the group has no CPUs or memory nodes yet: set them")
+        let advice = match error.errno() {
+            Some(Errno::BUSY) => {
+                "on cgroup v2, a group that delegates controllers cannot contain processes"
             }
-            Some(Errno::OPNOTSUPP) => {
-                error.advise("the group is threaded and accepts only threads")
-            }
-            Some(Errno::ACCESS) => error.advise(
+            Some(Errno::INVAL) => "threads of the kernel itself can't be moved",
+            Some(Errno::NOSPC) => "the group has no CPUs or memory nodes yet: set them",
+            Some(Errno::OPNOTSUPP) => "the group is threaded and accepts only threads",
+            Some(Errno::ACCESS) => {
                 "moving requires write access to cgroup.procs of the group and, on cgroup v2, of \
-                 the common ancestor",
-            ),
-            _ => error,
-        }
+                 the common ancestor"
+            }
+            _ => return error,
+        };
+        error.advise(advice)
     })
 }
 

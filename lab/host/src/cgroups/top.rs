@@ -127,10 +127,8 @@ pub fn record(options: &Record) -> Result<(), Error> {
 }
 
 fn csv(now: Duration, usage: &Usage) -> String {
-    let pressure = usage.pressure.map_or_else(
-        || ",,".to_owned(),
-        |pressure| pressure.map(|percent| format!("{percent:.2}")).join(","),
-    );
+    let pressure = usage.pressure.map(|all| all.map(|percent| format!("{percent:.2}")));
+    let pressure = pressure.unwrap_or_default().join(",");
     // Unknown figures become empty fields.
     let figures = [
         usage.tasks,
@@ -143,8 +141,7 @@ fn csv(now: Duration, usage: &Usage) -> String {
         usage.read,
         usage.written,
     ];
-    let figures =
-        figures.map(|figure| figure.map_or_else(String::new, |figure| figure.to_string()));
+    let figures = figures.map(|figure| figure.map(|it| it.to_string()).unwrap_or_default());
     format!(
         "{}.{:03},{},{},{},{pressure}\n",
         now.as_secs(),
@@ -157,38 +154,40 @@ fn csv(now: Duration, usage: &Usage) -> String {
 
 /// Rejects groups or containers that don't exist at the start.
 fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
-    if watched.containers {
-        let all = containers(watched.root.as_deref())?;
-        let unknown = |word: &&Group| !all.iter().any(|one| one.id.starts_with(&word.path));
-        return match watched.groups.iter().find(unknown) {
-            Some(word) => {
-                Err(Error::refused(format!("no container with a group of its own: {}", word.path)))
-            }
-            None => Ok(()),
-        };
+    if !watched.containers {
+        return watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()));
     }
-    watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
+    let all = targets(tree, watched)?;
+    let is_there = |word: &Group| all.iter().any(|(id, _)| id.starts_with(&word.path));
+    match watched.groups.iter().find(|word| !is_there(word)) {
+        Some(word) => {
+            Err(Error::refused(format!("no container with a group of its own: {}", word.path)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the watched groups that exist, each with its name or the id of its container.
+fn targets(tree: &Tree, watched: &Watched) -> Result<Vec<(String, Group)>, Error> {
+    let words = &watched.groups;
+    if watched.containers {
+        let is_named = |id: &str| words.iter().any(|word| id.starts_with(&word.path));
+        let all = containers(watched.root.as_deref())?.into_iter();
+        let named = all.filter(|one| words.is_empty() || is_named(&one.id));
+        return Ok(named.map(|one| (one.id, one.group)).collect());
+    }
+    let all = [Group::default()];
+    let tops = if words.is_empty() { &all[..] } else { words };
+    let groups = tops.iter().filter(|top| tree.exists(top)).flat_map(|top| tree.walk(top));
+    let groups = groups.filter(|group| !group.path.is_empty());
+    Ok(groups.map(|group| (group.to_string(), group)).collect())
 }
 
 /// Samples all watched groups or containers. A group or container that has been removed is omitted
 /// until it exists again.
 fn look(tree: &Tree, watched: &Watched) -> Result<Vec<Usage>, Error> {
-    if watched.containers {
-        let words = &watched.groups;
-        let all = containers(watched.root.as_deref())?.into_iter();
-        let named = all.filter(|one| {
-            words.is_empty() || words.iter().any(|word| one.id.starts_with(&word.path))
-        });
-        let usage = |one: super::containers::Container| {
-            Some(Usage { group: one.id, ..Usage::of(tree, &one.group).ok()? })
-        };
-        return Ok(named.filter_map(usage).collect());
-    }
-    let all = [Group { controllers: Vec::new(), path: String::new() }];
-    let tops = if watched.groups.is_empty() { &all[..] } else { &watched.groups };
-    let groups = tops.iter().filter(|top| tree.exists(top)).flat_map(|top| tree.walk(top));
-    let groups = groups.filter(|group| !group.path.is_empty());
-    Ok(groups.filter_map(|group| Usage::of(tree, &group).ok()).collect())
+    let usage = |(name, group)| Some(Usage { group: name, ..Usage::of(tree, &group).ok()? });
+    Ok(targets(tree, watched)?.into_iter().filter_map(usage).collect())
 }
 
 fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {

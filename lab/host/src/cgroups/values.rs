@@ -132,8 +132,8 @@ fn is_readable(data: &fs::Metadata) -> bool {
 /// # Errors
 /// An unknown group or key; values that are invalid, or that the kernel refuses.
 pub fn set(options: &Set) -> Result<(), Error> {
-    let groups = options.groups().map_err(Error::refused)?;
-    let settings = options.settings().map_err(Error::refused)?;
+    let groups = options.groups()?;
+    let settings = options.settings()?;
     let tree = Tree::detect()?;
     let topology = Topology::read("")?;
     let settings = match &options.copy_from {
@@ -153,10 +153,7 @@ pub fn set(options: &Set) -> Result<(), Error> {
             }
         }
     }
-    let mut journal = Journal::begin()?;
-    journal.settle(writes)?;
-    journal.commit();
-    Ok(())
+    Journal::begin()?.finish(writes)
 }
 
 /// Returns all settings of a group, without files that only trigger an action when written.

@@ -4,7 +4,7 @@
 //! fperm) and `admin` (uid, gid, fperm, dperm). A section that is named after a controller creates the group in the
 //! hierarchy of that controller.
 
-use super::{CgroupPlan, GroupPlan, Mounted, Setting, Source};
+use super::{CgroupPlan, GroupPlan, Named, Setting, Source};
 use crate::account::{self, Owner};
 use crate::cgroups::error::suggest;
 use crate::cgroups::group::Group;
@@ -110,7 +110,7 @@ struct Parser {
     at: usize,
     file: Rc<str>,
     /// The lines of the current group: see [`GroupPlan::places`].
-    places: Vec<(String, Source)>,
+    places: Vec<Named>,
 }
 
 impl Parser {
@@ -137,7 +137,7 @@ impl Parser {
         }
     }
 
-    fn word(&mut self, what: &str) -> Result<(String, Source), Error> {
+    fn word(&mut self, what: &str) -> Result<Named, Error> {
         let token = self.required(what)?;
         match token.kind {
             Kind::Word(word) => Ok((word, token.source)),
@@ -146,7 +146,7 @@ impl Parser {
     }
 
     /// Reads a word; returns `None` at the end of the block.
-    fn word_or_end(&mut self, what: &str) -> Result<Option<(String, Source)>, Error> {
+    fn word_or_end(&mut self, what: &str) -> Result<Option<Named>, Error> {
         if self.tokens.get(self.at).is_some_and(|token| token.kind == Kind::Sign('}')) {
             self.at += 1;
             return Ok(None);
@@ -155,7 +155,7 @@ impl Parser {
     }
 
     /// Reads `= value ;`, where the value may be several words.
-    fn value(&mut self) -> Result<(String, Source), Error> {
+    fn value(&mut self) -> Result<Named, Error> {
         self.sign('=')?;
         let (mut value, source) = self.word("a value")?;
         while let Some(Token { kind: Kind::Word(more), .. }) = self.tokens.get(self.at) {
@@ -170,7 +170,7 @@ impl Parser {
         self.sign('{')?;
         while let Some((controller, source)) = self.word_or_end("a controller")? {
             let (path, _) = self.value()?;
-            plan.mounts.push(Mounted { controller, path, source });
+            plan.mounts.push(Setting { key: controller, value: path, source });
         }
         Ok(())
     }
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(group.settings[2].source.line, 7);
         assert_eq!(plan.groups[1].ownership.admin.as_ref().unwrap().group.as_deref(), Some("adm"));
         assert_eq!((plan.templates.len(), plan.mounts.len()), (1, 2));
-        assert_eq!(plan.mounts[1].controller, "name=systemd");
+        assert_eq!(plan.mounts[1].key, "name=systemd");
     }
 
     #[test]

@@ -22,7 +22,7 @@
 //! io.max = ["8:0 rbps=1048576", "8:16 wiops=100"]   # several lines
 //! ```
 
-use super::{CgroupPlan, GroupPlan, Include, Parent, Setting, Source};
+use super::{CgroupPlan, GroupPlan, Named, Parent, Setting, Source};
 use crate::account;
 use crate::cgroups::error::suggest;
 use crate::cgroups::group::Group;
@@ -59,11 +59,8 @@ struct Files {
     /// The files being read, the outermost first.
     open: Vec<PathBuf>,
     done: Vec<PathBuf>,
-    includes: Vec<Include>,
+    includes: Vec<Named>,
 }
-
-/// A name, and the line that has it.
-type Named = (String, Source);
 
 /// A group or template as written.
 #[derive(Debug, Clone, Default)]
@@ -117,9 +114,8 @@ impl Files {
             match key.get_ref().as_ref() {
                 "include" => {
                     for (file, source) in node.strings()? {
-                        let include = Include { file: file.into(), source: source.clone() };
-                        let beside = path.parent().unwrap_or(Path::new(".")).join(&include.file);
-                        self.includes.push(include);
+                        let beside = path.parent().unwrap_or(Path::new(".")).join(&file);
+                        self.includes.push((file, source.clone()));
                         self.read(&beside, None, Some(&source))?;
                     }
                 }
