@@ -92,12 +92,8 @@ mod tests {
 
     const OWN: &str = "5:memory:/shell\n0::/shell\n";
 
-    fn path(lines: &str) -> Option<String> {
-        path_of("c0ffee", lines, OWN)
-    }
-
     #[test]
-    fn groups_named_by_the_id() {
+    fn groups_of_containers() {
         for (lines, expected) in [
             ("0::/c0ffee\n", "/c0ffee"),
             ("9:name=systemd:/\n5:memory:/pods/c0ffee\n0::/shell\n", "/pods/c0ffee"),
@@ -106,16 +102,13 @@ mod tests {
                 "/machine.slice/libpod-c0ffee.scope",
             ),
             ("0::/kubepods/cri-containerd:c0ffee/a:b\n", "/kubepods/cri-containerd:c0ffee"),
+            // Groups with other names.
+            ("5:memory:/shell\n0::/pools/7\n", "/pools/7"),
+            ("5:memory:/xc0ffee\n", "/xc0ffee"),
+            ("5:memory:/shell\n0::/shell\n", ""),
+            ("0::/\n", ""),
         ] {
-            assert_eq!(path(lines).as_deref(), Some(expected), "{lines}");
+            assert_eq!(path_of("c0ffee", lines, OWN).unwrap_or_default(), expected, "{lines}");
         }
-    }
-
-    #[test]
-    fn groups_with_other_names() {
-        assert_eq!(path("5:memory:/shell\n0::/pools/7\n").as_deref(), Some("/pools/7"));
-        assert_eq!(path("5:memory:/xc0ffee\n").as_deref(), Some("/xc0ffee"));
-        assert_eq!(path("5:memory:/shell\n0::/shell\n"), None);
-        assert_eq!(path("0::/\n"), None);
     }
 }

@@ -4,6 +4,7 @@ use super::error::{of_cgroup, suggest};
 use cgroup::{Cgroup, Hierarchies, Location};
 use report::Error;
 use spec::resources::Resources;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -287,13 +288,9 @@ impl Tree {
     /// Returns the direct children of `group` in all its hierarchies, sorted by name.
     #[must_use]
     pub fn children(&self, group: &Group) -> Vec<Group> {
-        let mut names = std::collections::BTreeSet::new();
+        let mut names = BTreeSet::new();
         for directory in self.directories(group) {
-            let Ok(entries) = fs::read_dir(&directory) else { continue };
-            for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()))
-            {
-                names.insert(entry.file_name().to_string_lossy().into_owned());
-            }
+            names.extend(entries(&directory, fs::FileType::is_dir));
         }
         let slash = if group.path.is_empty() { "" } else { "/" };
         let child = |name: String| Group {
@@ -314,6 +311,17 @@ impl Tree {
         }
         all
     }
+}
+
+/// Returns the names of the entries of a directory that are of this kind, sorted; none if there is no such directory.
+#[must_use]
+pub fn entries(directory: &Path, is_kind: fn(&fs::FileType) -> bool) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let of_kind = entries.filter(|entry| entry.file_type().is_ok_and(|kind| is_kind(&kind)));
+    let mut names: Vec<String> =
+        of_kind.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort_unstable();
+    names
 }
 
 /// Returns the processes that are directly in these directories, each process once.

@@ -1,7 +1,7 @@
 //! Reads the values of groups on this host, and determines the writes that set them.
 
 use super::error::suggest;
-use super::group::{Group, Mount, Tree, Version};
+use super::group::{Group, Mount, Tree, Version, entries};
 use super::journal::Write;
 use super::key::{self, Assign};
 use cgroup::weight::blkio_weight;
@@ -178,8 +178,7 @@ fn missing(tree: &Tree, group: &Group, mount: &Mount, key: &str, file: &str) -> 
 fn unknown(tree: &Tree, group: &Group, key: &str) -> Error {
     let mut files = Vec::new();
     for directory in tree.directories(group) {
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        files.extend(entries.map(|entry| entry.file_name().to_string_lossy().into_owned()));
+        files.extend(entries(&directory, fs::FileType::is_file));
     }
     let error = Error::refused(format!("no controller has a file {key:?}"));
     let lists = "\"dayfly cgroup get -a GROUP\" lists the files".to_owned();

@@ -1,6 +1,6 @@
 //! `snapshot`: writes the existing groups as a cgroup plan.
 
-use super::group::{Group, Mount, Tree};
+use super::group::{Group, Mount, Tree, entries};
 use super::key;
 use crate::account;
 use crate::cgroups::options::Snapshot;
@@ -16,9 +16,7 @@ use std::path::Path;
 pub fn settable(directory: &Path) -> Vec<String> {
     let known = key::settable().iter().map(|known| known.file.clone());
     let mut files: Vec<String> = known.filter(|name| directory.join(name).is_file()).collect();
-    let Ok(entries) = fs::read_dir(directory) else { return files };
-    let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    files.extend(names.filter(|name| {
+    files.extend(entries(directory, fs::FileType::is_file).into_iter().filter(|name| {
         let is_limit = name.ends_with(".limit_in_bytes") || name.ends_with(".max");
         name.starts_with("hugetlb.") && is_limit && !name.contains(".rsvd.")
     }));

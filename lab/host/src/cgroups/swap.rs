@@ -3,7 +3,7 @@
 //! Each group first gets the CPUs of both, and then gives up the CPUs that it had before. Thus no task is ever without
 //! a CPU, and no group exceeds its parent. A failure undoes everything.
 
-use super::group::{Group, Tree, Version};
+use super::group::{Group, Tree, Version, entries};
 use super::journal::Journal;
 use crate::cgroups::options::Swap;
 use report::{Error, sayln};
@@ -29,10 +29,8 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
         }
     }
     let mut steps = Vec::new();
-    let mut files = vec!["cpuset.cpus"];
-    if options.move_memory {
-        files.push("cpuset.mems");
-    }
+    let files =
+        if options.move_memory { &["cpuset.cpus", "cpuset.mems"][..] } else { &["cpuset.cpus"] };
     for file in files {
         let lists = (one.list(file)?, other.list(file)?);
         one.check(file, &lists.1)?;
@@ -120,11 +118,9 @@ impl Side {
             }
             return Ok(());
         }
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        for child in entries.filter(|entry| entry.path().is_dir()) {
-            let list = read(&child.path().join(file)).unwrap_or_default();
+        for name in entries(&self.directory, fs::FileType::is_dir) {
+            let list = read(&self.directory.join(&name).join(file)).unwrap_or_default();
             if !list.is_within(wanted) {
-                let name = child.file_name().to_string_lossy().into_owned();
                 let reason = format!(
                     "the group {}/{name} has {file} {list}, which {} would not have any more",
                     self.name, self.name

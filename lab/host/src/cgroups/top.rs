@@ -8,12 +8,9 @@ use report::csv::quoted;
 use report::interrupt::{self, Second};
 use report::{Error, Table, sayln};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
-    timerfd_settime,
-};
+use rustix::time::Timespec;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -55,7 +52,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
     check(&tree, &options.watched)?;
     let is_terminal = io::stdout().is_terminal();
     let keys = if is_terminal { Keys::take() } else { None };
-    let timer = timer(options.watched.interval)?;
+    let mut ticks = Ticks::new(options.watched.interval);
     let mut sort = options.sort;
     let mut before: HashMap<String, Usage> = HashMap::new();
     let mut last = Instant::now();
@@ -79,7 +76,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
         if options.watched.count.is_some_and(|count| looks > count) {
             break;
         }
-        match wait(&timer, keys.is_some())? {
+        match ticks.wait(keys.is_some())? {
             Event::Due => is_due = true,
             Event::Key(b'q' | 3) => break,
             Event::Key(b's') => (is_due, sort) = (false, sort.next()),
@@ -101,7 +98,7 @@ pub fn record(options: &Record) -> Result<(), Error> {
         Some(path) => Box::new(File::create(path).map_err(Error::of("create", path))?),
         None => Box::new(io::stdout()),
     };
-    let timer = timer(options.watched.interval)?;
+    let mut ticks = Ticks::new(options.watched.interval);
     let mut text = String::from(
         "time,group,processes,tasks,cpu_ns,throttled,throttled_ns,memory,memory_peak,memory_limit,\
          read,written,cpu_pressure,memory_pressure,io_pressure\n",
@@ -121,7 +118,7 @@ pub fn record(options: &Record) -> Result<(), Error> {
         if options.watched.count.is_some_and(|count| looks >= count) {
             break;
         }
-        while !interrupt::came() && !matches!(wait(&timer, false)?, Event::Due) {}
+        while !interrupt::came() && !matches!(ticks.wait(false)?, Event::Due) {}
     }
     Ok(())
 }
@@ -278,40 +275,41 @@ enum Event {
     Other,
 }
 
-/// Creates a periodic timer.
-fn timer(interval: Duration) -> Result<OwnedFd, Error> {
-    let failed = |errno: rustix::io::Errno| Error::system("timerfd", "", errno);
-    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-    let timer = timerfd_create(TimerfdClockId::Monotonic, flags).map_err(failed)?;
-    let time = Timespec {
-        tv_sec: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: interval.subsec_nanos().into(),
-    };
-    let spec = Itimerspec { it_interval: time, it_value: time };
-    timerfd_settime(&timer, TimerfdTimerFlags::empty(), &spec).map_err(failed)?;
-    Ok(timer)
+/// Samples in regular intervals.
+struct Ticks {
+    interval: Duration,
+    /// The time of the next sample; `None` if it is too late for the clock.
+    due: Option<Instant>,
 }
 
-/// Waits for the timer or a key.
-fn wait(timer: &OwnedFd, keys: bool) -> Result<Event, Error> {
-    let stdin = io::stdin();
-    let mut fds = vec![PollFd::new(timer, PollFlags::IN)];
-    if keys {
-        fds.push(PollFd::new(&stdin, PollFlags::IN));
+impl Ticks {
+    fn new(interval: Duration) -> Self {
+        Self { interval, due: Instant::now().checked_add(interval) }
     }
-    match poll(&mut fds, None) {
-        Err(rustix::io::Errno::INTR) => return Ok(Event::Other),
-        result => result.map_err(|errno| Error::system("poll", "", errno))?,
-    };
-    let ready = |fd: Option<&PollFd<'_>>| fd.is_some_and(|fd| !fd.revents().is_empty());
-    let mut byte = [0; 1];
-    if ready(fds.get(1)) && matches!(rustix::io::read(&stdin, &mut byte), Ok(1)) {
-        return Ok(Event::Key(byte[0]));
-    }
-    let mut count = [0; 8];
-    match rustix::io::read(timer, &mut count) {
-        Ok(_) => Ok(Event::Due),
-        Err(_) => Ok(Event::Other),
+
+    /// Waits for the time of the next sample, or for a key.
+    fn wait(&mut self, keys: bool) -> Result<Event, Error> {
+        let stdin = io::stdin();
+        let mut fds: Vec<PollFd<'_>> =
+            keys.then(|| PollFd::new(&stdin, PollFlags::IN)).into_iter().collect();
+        let left = self.due.map(|due| due.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut fds, left.as_ref()) {
+            Err(Errno::INTR) => return Ok(Event::Other),
+            Err(errno) => return Err(Error::system("poll", "", errno)),
+            Ok(0) => {
+                let next = self.due.and_then(|due| due.checked_add(self.interval));
+                // After a sample that took longer than the interval, the next one is due at once.
+                self.due = next.map(|next| next.max(Instant::now()));
+                return Ok(Event::Due);
+            }
+            Ok(_) => {}
+        }
+        let mut byte = [0; 1];
+        match rustix::io::read(&stdin, &mut byte) {
+            Ok(1) => Ok(Event::Key(byte[0])),
+            _ => Ok(Event::Other),
+        }
     }
 }
 

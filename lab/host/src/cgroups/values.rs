@@ -1,6 +1,6 @@
 //! `get` and `set`.
 
-use super::group::{Group, Tree};
+use super::group::{Group, Tree, entries};
 use super::journal::{Journal, Write};
 use super::key;
 use super::setting::{self, Pending};
@@ -9,7 +9,7 @@ use report::{Error, Format, sayln};
 use serde_json::{Map, Value, json};
 use spec::word;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use topology::Topology;
 
@@ -112,19 +112,12 @@ fn print(options: &Get, group: &Group, values: &[(String, String)]) {
 
 /// Returns the names of a group's readable files, for one controller or for all.
 fn files(directory: &Path, controller: Option<&str>) -> Vec<String> {
-    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let mut names: Vec<String> = entries
-        .flatten()
-        .filter(|entry| entry.metadata().is_ok_and(|data| is_readable(&data)))
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| controller.is_none_or(|it| key::controller(name) == it))
-        .collect();
-    names.sort_unstable();
+    let mode = |name: &str| fs::metadata(directory.join(name)).map_or(0, |data| data.mode());
+    let mut names = entries(directory, fs::FileType::is_file);
+    names.retain(|name| {
+        mode(name) & 0o444 != 0 && controller.is_none_or(|it| key::controller(name) == it)
+    });
     names
-}
-
-fn is_readable(data: &fs::Metadata) -> bool {
-    data.is_file() && data.permissions().mode() & 0o444 != 0
 }
 
 /// Sets values: all of them, or none.

@@ -37,7 +37,11 @@ impl Set {
     /// # Errors
     /// No group among the arguments.
     pub fn groups(&self) -> Result<Vec<&Group>, String> {
-        let groups: Vec<&Group> = self.words.iter().filter_map(Word::group).collect();
+        let groups = self.words.iter().filter_map(|word| match word {
+            Word::Group(group) => Some(group),
+            Word::Setting(_) => None,
+        });
+        let groups: Vec<&Group> = groups.collect();
         match groups.is_empty() {
             true => Err("give a group and KEY=VALUE, such as: db memory.max=8G".into()),
             false => Ok(groups),
@@ -49,28 +53,15 @@ impl Set {
     /// # Errors
     /// Neither a value nor a group to copy, or both.
     pub fn settings(&self) -> Result<Vec<Setting>, String> {
-        let here = self.words.iter().filter_map(Word::setting);
+        let here = self.words.iter().filter_map(|word| match word {
+            Word::Group(_) => None,
+            Word::Setting(setting) => Some(setting),
+        });
         let all: Vec<Setting> = here.chain(&self.more).cloned().collect();
         match (all.is_empty(), &self.copy_from) {
             (true, None) => Err("give KEY=VALUE, such as: db memory.max=8G; or --copy-from".into()),
             (false, Some(_)) => Err("--copy-from sets everything: give no KEY=VALUE".into()),
             _ => Ok(all),
-        }
-    }
-}
-
-impl Word {
-    fn group(&self) -> Option<&Group> {
-        match self {
-            Self::Group(group) => Some(group),
-            Self::Setting(_) => None,
-        }
-    }
-
-    fn setting(&self) -> Option<&Setting> {
-        match self {
-            Self::Group(_) => None,
-            Self::Setting(setting) => Some(setting),
         }
     }
 }
@@ -81,18 +72,10 @@ impl Classify {
     /// # Errors
     /// A missing argument; a process id that is not a number.
     pub fn parts(&self) -> Result<(Vec<Group>, Vec<i32>), String> {
-        let pid = |text: &String| {
-            text.parse()
-                .map_err(|_| format!("{text:?} is no PID: give a group and PIDs, such as: db 4242"))
-        };
-        let (groups, pids) = match (self.groups.as_slice(), self.words.as_slice()) {
-            ([], [group, pids @ ..]) => (vec![group.parse()?], pids),
-            (groups, pids) => (groups.to_vec(), pids),
-        };
-        match pids {
-            [] => Err("give a group and PIDs, such as: db 4242".into()),
-            _ => Ok((groups, pids.iter().map(pid).collect::<Result<_, _>>()?)),
-        }
+        const SUCH: &str = "give a group and PIDs, such as: db 4242";
+        let (groups, pids) = group_first(&self.groups, &self.words, |word| Some(word), SUCH)?;
+        let pid = |text: &String| text.parse().map_err(|_| format!("{text:?} is no PID: {SUCH}"));
+        Ok((groups, pids.iter().map(pid).collect::<Result<_, _>>()?))
     }
 }
 
@@ -102,18 +85,26 @@ impl Exec {
     /// # Errors
     /// A missing argument; an invalid group name.
     pub fn parts(&self) -> Result<(Vec<Group>, &[OsString]), String> {
-        let (groups, command) = match (self.groups.as_slice(), self.words.as_slice()) {
-            ([], [group, command @ ..]) => {
-                let name = group.to_str().ok_or("the group's name is not UTF-8")?;
-                (vec![name.parse()?], command)
-            }
-            (groups, command) => (groups.to_vec(), command),
-        };
-        match command {
-            [] => Err("give a group and a command, such as: db sleep 10".into()),
-            _ => Ok((groups, command)),
-        }
+        let such = "give a group and a command, such as: db sleep 10";
+        group_first(&self.groups, &self.words, |word| word.to_str(), such)
     }
+}
+
+/// Returns the groups, and the arguments after them: `named` if the groups are given by options, and otherwise the first
+/// argument is the group.
+fn group_first<'w, W>(
+    named: &[Group],
+    words: &'w [W],
+    text: fn(&W) -> Option<&str>,
+    such: &str,
+) -> Result<(Vec<Group>, &'w [W]), String> {
+    let (groups, rest) = match (named, words) {
+        ([], [group, rest @ ..]) => {
+            (vec![text(group).ok_or("the group's name is not UTF-8")?.parse()?], rest)
+        }
+        (groups, words) => (groups.to_vec(), words),
+    };
+    if rest.is_empty() { Err(such.to_owned()) } else { Ok((groups, rest)) }
 }
 
 impl Pin {
