@@ -54,11 +54,16 @@ pub fn persist(options: &Persist) -> Result<(), Error> {
     let seen = Path::new("/etc/dayfly/cgroup").join(format!("{name}.{kind}"));
     let file = match options.init.unwrap_or_else(|| running(root)) {
         Init::Systemd => {
-            places.unit.enable(&unit(&name, &seen))?;
+            // % begins a specifier in units.
+            let dayfly = program().replace('%', "%%");
+            let text = include_str!("persist/cgroup.service");
+            places.unit.enable(&filled(text, &name, &seen, &dayfly))?;
             &places.unit.file
         }
         Init::Sysv => {
-            boot::put(&places.script, &script(&name, &seen), 0o755)?;
+            let dayfly = program().replace('\'', r"'\''");
+            let text = filled(include_str!("persist/cgroup.init"), &name, &seen, &dayfly);
+            boot::put(&places.script, &text, 0o755)?;
             let link = |place: &PathBuf| boot::link("../init.d", &places.script, place);
             places.links.iter().try_for_each(link)?;
             &places.script
@@ -133,38 +138,10 @@ fn running(root: &Path) -> Init {
     if wanted.iter().any(|sign| root.join(sign).exists()) { Init::Systemd } else { Init::Sysv }
 }
 
-fn unit(name: &str, plan: &Path) -> String {
-    let plan = plan.display();
-    // % begins a specifier in units.
-    let dayfly = program().replace('%', "%%");
-    format!(
-        "# Written by \"dayfly cgroup persist\", removed by \"dayfly cgroup unpersist {name}\".\n\
-         [Unit]\nDescription=The cgroups of {plan}\nDocumentation=man:dayfly(8)\n\
-         DefaultDependencies=no\nConflicts=shutdown.target\n\
-         After=sysinit.target local-fs.target\nBefore={WANTED_BY} shutdown.target\n\
-         RequiresMountsFor={plan} \"{dayfly}\"\nConditionPathExists={plan}\n\n\
-         [Service]\nType=oneshot\nRemainAfterExit=yes\n\
-         ExecStart=\"{dayfly}\" cgroup apply --quiet {plan}\n\
-         SyslogIdentifier=dayfly-cgroup-{name}\n\n\
-         [Install]\nWantedBy={WANTED_BY}\n"
-    )
-}
-
-fn script(name: &str, plan: &Path) -> String {
-    let plan = plan.display();
-    let dayfly = program().replace('\'', r"'\''");
-    format!(
-        "#!/bin/sh\n### BEGIN INIT INFO\n# Provides:          dayfly-cgroup-{name}\n\
-         # Required-Start:    $local_fs\n# Required-Stop:\n\
-         # Should-Start:      cgroupfs-mount cgroup-lite\n# Default-Start:     2 3 4 5\n\
-         # Default-Stop:\n# Short-Description: the cgroups of {plan}\n### END INIT INFO\n\
-         case ${{1:-start}} in\n    \
-         start | restart | force-reload) exec '{dayfly}' cgroup apply --quiet {plan} ;;\n    \
-         status) exec '{dayfly}' cgroup diff {plan} ;;\n    \
-         stop) ;;\n    \
-         *)\n        echo \"usage: $0 start|stop|restart|force-reload|status\" >&2\n        \
-         exit 2\n        ;;\nesac\n"
-    )
+/// Returns the text of a file in which `@name@`, `@plan@` and `@dayfly@` are replaced.
+fn filled(text: &str, name: &str, plan: &Path, dayfly: &str) -> String {
+    let plan = plan.display().to_string();
+    text.replace("@name@", name).replace("@plan@", &plan).replace("@dayfly@", dayfly)
 }
 
 /// Returns the path of the dayfly beside this program or in the same installation, or /usr/local/bin/dayfly if there is

@@ -12,24 +12,7 @@ use std::fs;
 /// The unit's name.
 const UNIT: &str = "dayfly-favordynmods.service";
 /// The unit's text. mount(8) keeps the existing options.
-const TEXT: &str = "\
-# Written by \"dayfly host favordynmods persist\", removed by \"unpersist\".
-[Unit]
-Description=Have cgroups favour changes of their members (favordynmods)
-Documentation=man:dayfly(8)
-DefaultDependencies=no
-Conflicts=shutdown.target
-Before=sysinit.target shutdown.target
-ConditionPathExists=/sys/fs/cgroup/cgroup.controllers
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=mount -o remount,favordynmods /sys/fs/cgroup
-
-[Install]
-WantedBy=sysinit.target
-";
+const TEXT: &str = include_str!("favordynmods.service");
 
 /// Returns whether the unit exists and is enabled.
 pub(super) fn is_there(facts: &Facts) -> bool {
