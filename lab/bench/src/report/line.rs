@@ -21,28 +21,18 @@ pub struct Line {
     pub published: Vec<Published>,
     /// The figure of a row, and the path to it in the row. If there is none, only the published figure is shown.
     pub take: Option<(Figure, String)>,
-    /// The path to the list of rows. It may contain one `*`, which stands for every element of a list.
-    #[serde(default = "rows")]
-    pub rows: String,
+    /// The path to the list of rows, by default `rows`. It may contain one `*`, which stands for every element of a list.
+    pub rows: Option<String>,
     /// The keys, with their values, that a row must have to be selected.
     #[serde(default, rename = "where")]
     pub only: Map<String, Value>,
-    /// The key that names the entrant.
-    #[serde(default = "runtime")]
-    pub by: String,
+    /// The key that names the entrant, by default `runtime`.
+    pub by: Option<String>,
     /// The factor by which the figure is multiplied. Without it, microseconds become milliseconds if that is the unit.
     pub factor: Option<f64>,
     /// The unit of the measured figure.
     #[serde(default)]
     pub unit: String,
-}
-
-fn rows() -> String {
-    "rows".to_owned()
-}
-
-fn runtime() -> String {
-    "runtime".to_owned()
 }
 
 /// A published figure.
@@ -94,14 +84,14 @@ impl Line {
     #[must_use]
     pub fn cells(&self, result: &Value) -> Vec<Cell> {
         let is_it = |row: &&Value| self.only.iter().all(|(key, wanted)| says(&row[key], wanted));
-        let rows = list(result, &self.rows);
+        let rows = list(result, self.rows.as_deref().unwrap_or("rows"));
         rows.into_iter().filter(is_it).filter_map(|row| self.cell(row)).collect()
     }
 
     fn cell(&self, row: &Value) -> Option<Cell> {
         let (figure, path) = self.take.as_ref()?;
         let (value, interval) = figure.of(find(row, path)?)?;
-        let name = match &row[&self.by] {
+        let name = match &row[self.by.as_deref().unwrap_or("runtime")] {
             Value::String(name) => name.clone(),
             Value::Null => "this host".to_owned(),
             other => other.to_string(),

@@ -27,7 +27,7 @@ pub(super) struct Section {
 }
 
 /// The measured figures and pictures of a part.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Measured {
     /// The command that reproduces the part; `None` if nothing is measured for the part.
     pub command: Option<String>,
@@ -53,7 +53,7 @@ pub(super) struct Measured {
 }
 
 /// The state of a part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum State {
     /// The part was finished in this number of seconds.
@@ -61,6 +61,7 @@ pub(super) enum State {
     /// The part has no result, for this reason.
     Failed(String),
     /// The part was not executed yet.
+    #[default]
     Open,
     /// The part cannot be executed on this host, for this reason.
     NotHere(String),
@@ -119,14 +120,11 @@ impl Section {
         let measured = Measured {
             command,
             state,
-            lines: Vec::new(),
-            unmeasured: Vec::new(),
             instead: part.instead(host),
             date: kept.date,
             record: kept.result["record"].clone(),
             failures: kept.result["failures"].clone(),
-            pictures: Vec::new(),
-            drawn: Vec::new(),
+            ..Measured::default()
         };
         let cells = part.lines.iter().map(|line| line.cells(&kept.result)).collect();
         Self::shown(paper, part, measured, cells, own)
