@@ -35,7 +35,7 @@ skip() {
 }
 # MESSAGE [FILE]...: ends the script because it cannot go on; prints the ends of the files.
 give_up() {
-    echo "$1"
+    echo "test $engine ... FAILED: $1"
     shift
     for file in "$@"; do tail -n 5 "$file"; done
     failed=$((failed + 1))
