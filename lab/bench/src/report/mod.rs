@@ -2,7 +2,8 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | `papers/*.toml`, [`paper`], [`line`] | data: published figures, the experiments that reproduce them, where the measured figures are in an experiment's output |
+//! | `papers/*.toml`, [`paper`] | data: published figures, and the experiments that reproduce them |
+//! | [`mod@line`] | extracts figures from an experiment's output |
 //! | `execute` | runs a part's experiment as a separate process |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
 //! | `written` | reads a page's JSON, to make the page again |
