@@ -26,15 +26,13 @@ impl Topology {
 }
 
 fn cpu(directory: &str, id: u32, online: &List, nodes: &[Node]) -> Result<Cpu, Error> {
-    let alone = || List::from_iter([id]);
     // Before Linux 5.2, only the second of these file names exists.
-    let mut siblings = None;
-    for name in ["core_cpus_list", "thread_siblings_list"] {
-        if siblings.is_none() {
-            siblings = list(&format!("{directory}/topology/{name}"))?;
-        }
-    }
-    let siblings = siblings.map_or_else(alone, |list| list.intersection(online));
+    let siblings = match list(&format!("{directory}/topology/core_cpus_list"))? {
+        None => list(&format!("{directory}/topology/thread_siblings_list"))?,
+        siblings => siblings,
+    };
+    let siblings =
+        siblings.map_or_else(|| [id].into_iter().collect(), |it| it.intersection(online));
     let package = optional(&format!("{directory}/topology/physical_package_id"))?;
     // The number is -1 if the firmware does not report a package.
     let package = package.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
@@ -63,14 +61,8 @@ fn l3(directory: &str, online: &List) -> Result<(List, u64), Error> {
 /// Reads the memory nodes. On a kernel without NUMA, the directory does not exist, and all CPUs are on one node.
 fn nodes(directory: &str, online: &List) -> Result<Vec<Node>, Error> {
     let Some(numbers) = list(&format!("{directory}/online"))? else {
-        let all = online.clone();
-        return Ok(Vec::from([Node {
-            id: 0,
-            cpus: all,
-            memory: 0,
-            free: 0,
-            distances: [10].into(),
-        }]));
+        let (cpus, distances) = (online.clone(), [10].into());
+        return Ok(Vec::from([Node { id: 0, cpus, memory: 0, free: 0, distances }]));
     };
     numbers.iter().map(|id| node(&format!("{directory}/node{id}"), id, online)).collect()
 }
@@ -98,15 +90,14 @@ fn optional(path: &str) -> Result<Option<String>, Error> {
 }
 
 pub(crate) fn list(path: &str) -> Result<Option<List>, Error> {
-    let Some(text) = optional(path)? else { return Ok(None) };
-    match List::parse(&text) {
-        Some(list) => Ok(Some(list)),
-        None => Err(Error::Unreadable { file: path.to_string(), content: text }),
-    }
+    optional(path)?.map(|text| parsed(path, &text)).transpose()
 }
 
 pub(crate) fn required_list(path: &str) -> Result<List, Error> {
-    let text = sys::fs::read_text(path).context("read", path)?;
-    let unreadable = || Error::Unreadable { file: path.to_string(), content: text.clone() };
-    List::parse(&text).ok_or_else(unreadable)
+    parsed(path, &sys::fs::read_text(path).context("read", path)?)
+}
+
+fn parsed(path: &str, text: &str) -> Result<List, Error> {
+    let unreadable = || Error::Unreadable { file: path.to_string(), content: text.to_string() };
+    List::parse(text).ok_or_else(unreadable)
 }

@@ -56,12 +56,9 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
             Ok(more) => made += more,
             Err(error) => {
                 // A pool in which no group could be created is removed.
-                if made == 0
-                    && pool::pools()
-                        .map_err(of_cgroup)?
-                        .iter()
-                        .any(|pool| pool.size == *size && pool.free + pool.taken == 0)
-                {
+                let is_empty =
+                    |pool: &pool::Pool| pool.size == *size && pool.free + pool.taken == 0;
+                if made == 0 && pool::pools().map_err(of_cgroup)?.iter().any(is_empty) {
                     let _ = pool::drain(hierarchies, size);
                 }
                 return Err(of_cgroup(error));

@@ -85,16 +85,14 @@ impl Side {
 
     /// Returns the group's own CPUs or nodes, or the inherited ones if it has none of its own.
     fn list(&self, file: &str) -> Result<List, Error> {
-        let own = read(&self.directory.join(file))?;
-        if !own.is_empty() {
-            return Ok(own);
+        for file in [file.to_owned(), effective(file, self.version)] {
+            let list = read(&self.directory.join(file))?;
+            if !list.is_empty() {
+                return Ok(list);
+            }
         }
-        let list = read(&self.directory.join(effective(file, self.version)))?;
-        if list.is_empty() {
-            let reason = format!("the group {} has no {file} yet", self.name);
-            return Err(Error::refused(reason).advise("set them first"));
-        }
-        Ok(list)
+        let reason = format!("the group {} has no {file} yet", self.name);
+        Err(Error::refused(reason).advise("set them first"))
     }
 
     /// Checks that the group may get `wanted`: the parent must allow these CPUs or nodes, and on v1 the CPUs or nodes

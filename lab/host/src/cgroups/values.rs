@@ -27,10 +27,8 @@ pub fn get(options: &Get) -> Result<(), Error> {
             .map_err(|error| if index > 0 { misspelt(group, error) } else { error })?;
     }
     for group in groups {
-        tree.existing(group)?;
         let mut keys = named.clone();
-        let chosen = options.controllers.iter().chain(&group.controllers);
-        for controller in chosen {
+        for controller in options.controllers.iter().chain(&group.controllers) {
             let (directory, _) = tree.directory(group, controller)?;
             keys.extend(files(&directory, Some(controller)));
         }

@@ -143,9 +143,7 @@ mod tests {
     use topology::List;
 
     fn curve(
-        work: &'static str,
-        placement: &'static str,
-        cpus: &str,
+        (work, placement, cpus): (&'static str, &'static str, &str),
         turns: &[(usize, f64)],
     ) -> Curve {
         let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
@@ -153,57 +151,40 @@ mod tests {
     }
 
     #[test]
-    fn two_sockets_start_from_one() {
-        let curves = [
-            curve("lock", "all CPUs", "0-3", &[(1, 0.01), (2, 0.1), (4, 0.2)]),
-            curve("mounts", "all CPUs", "0-95", &[(1, 10.0), (8, 20.0), (32, 120.0), (96, 900.0)]),
+    fn advice_of_curves() {
+        let two_sockets = [
+            curve(("lock", "all CPUs", "0-3"), &[(1, 0.01), (2, 0.1), (4, 0.2)]),
             curve(
-                "mounts",
-                "one node",
-                "0-23,48-71",
-                &[(1, 10.0), (8, 16.0), (16, 30.0), (48, 96.0)],
+                ("mounts", "all CPUs", "0-95"),
+                &[(1, 10.0), (8, 20.0), (32, 120.0), (96, 900.0)],
             ),
+            curve(("mounts", "one node", "0-47"), &[(1, 10.0), (8, 16.0), (16, 30.0), (48, 96.0)]),
         ];
-        let advice = advise(&curves);
-        assert_eq!(advice[0].starts, Some(8));
-        assert_eq!(advice[1].cpus.as_deref(), Some("0-23,48-71"));
-        assert!(advice[1].text.contains("--start-cpus 0-23,48-71"), "{}", advice[1].text);
-    }
-
-    #[test]
-    fn chiplets_start_from_anywhere() {
-        let curves = [
-            curve("mounts", "all CPUs", "0-95", &[(1, 10.0), (48, 40.0), (96, 78.0)]),
-            curve("mounts", "one level 3 cache", "0-7", &[(1, 10.0), (8, 11.0)]),
+        let chiplets = [
+            curve(("mounts", "all CPUs", "0-95"), &[(1, 10.0), (48, 40.0), (96, 78.0)]),
+            curve(("mounts", "one level 3 cache", "0-7"), &[(1, 10.0), (8, 11.0)]),
         ];
-        let advice = advise(&curves);
-        assert_eq!(advice[0].starts, Some(48));
-        assert_eq!(advice[1].cpus, None);
-    }
-
-    #[test]
-    fn one_start_at_a_time_is_never_best() {
-        let two = advise(&[curve("mounts", "all CPUs", "0-1", &[(1, 7.5), (2, 27.4)])]);
-        assert_eq!(two[0].starts, Some(2));
-        assert!(two[0].text.contains("only a small part"), "{}", two[0].text);
-        let four = advise(&[curve("mounts", "all CPUs", "0-3", &[(1, 7.5), (2, 27.4), (4, 80.0)])]);
-        assert_eq!(four[0].starts, Some(2));
-        assert!(four[0].text.starts_with("have at most 2 starts in flight"), "{}", four[0].text);
-        let one = advise(&[curve("mounts", "all CPUs", "0", &[(1, 7.5)])]);
-        assert_eq!(one[0].starts, Some(1));
-    }
-
-    #[test]
-    fn a_lock_alone() {
-        let cpus = "0-15";
-        let curves = [curve(
-            "lock",
-            "all CPUs",
-            cpus,
-            &[(1, 0.01), (2, 0.1), (4, 0.2), (8, 0.5), (16, 3.0)],
-        )];
-        let advice = advise(&curves);
-        assert_eq!(advice[0].starts, Some(8));
+        let all = |cpus, turns: &[(usize, f64)]| [curve(("mounts", "all CPUs", cpus), turns)];
+        let lock = [(1, 0.01), (2, 0.1), (4, 0.2), (8, 0.5), (16, 3.0)];
+        for (curves, starts, cpus, says) in [
+            (&two_sockets[..], 8, Some("0-47"), "dayfly run --start-cpus 0-47 …"),
+            (&chiplets, 48, None, "no placement has a higher throughput"),
+            // One start at a time is never best.
+            (&all("0-1", &[(1, 7.5), (2, 27.4)]), 2, None, "only a small part"),
+            (
+                &all("0-3", &[(1, 7.5), (2, 27.4), (4, 80.0)]),
+                2,
+                None,
+                "have at most 2 starts in flight",
+            ),
+            (&all("0", &[(1, 7.5)]), 1, None, "equally close"),
+            (&[curve(("lock", "all CPUs", "0-15"), &lock)], 8, None, "have at most 8 starts"),
+        ] {
+            let advice = advise(curves);
+            assert_eq!((advice[0].starts, advice[1].cpus.as_deref()), (Some(starts), cpus));
+            let text = format!("{}; {}", advice[0].text, advice[1].text);
+            assert!(text.contains(says), "{text}");
+        }
         assert!(advise(&[]).is_empty());
     }
 }

@@ -139,51 +139,53 @@ mod tests {
         }
     }
 
-    fn names(groups: impl IntoIterator<Item = impl ToString>) -> Vec<String> {
-        groups.into_iter().map(|group| group.to_string()).collect()
-    }
-
-    #[test]
-    fn set_in_any_order() {
-        for line in ["set a b memory.max=8M", "set memory.max=8M a b", "set -r memory.max=8M a b"] {
-            let CgroupCommand::Set(set) = parsed(line) else { panic!("{line}") };
-            assert_eq!(names(set.groups().unwrap()), ["a", "b"], "{line}");
-            assert_eq!(set.settings().unwrap(), [("memory.max".to_owned(), "8M".to_owned())]);
-        }
-        for line in ["set a", "set --copy-from b a memory.max=8M"] {
-            let CgroupCommand::Set(set) = parsed(line) else { panic!("{line}") };
-            assert!(set.settings().is_err(), "{line}");
-        }
-        let CgroupCommand::Set(set) = parsed("set memory.max=8M") else { panic!() };
-        assert!(set.groups().is_err());
-    }
-
-    #[test]
-    fn the_group_comes_first() {
-        for line in ["exec a/b ls -l", "exec -g a/b ls -l", "exec --group a/b -- ls -l"] {
-            let CgroupCommand::Exec(exec) = parsed(line) else { panic!("{line}") };
-            let (groups, command) = exec.parts().unwrap();
-            assert_eq!((names(groups), command.len()), (vec!["a/b".to_owned()], 2), "{line}");
-        }
-        for line in ["classify a 1 2", "classify -g a 1 2"] {
-            let CgroupCommand::Classify(classify) = parsed(line) else { panic!("{line}") };
-            let (groups, pids) = classify.parts().unwrap();
-            assert_eq!((names(groups), pids), (vec!["a".to_owned()], vec![1, 2]), "{line}");
-        }
-        for line in ["pin db node:0,cores:4", "pin db=node:0,cores:4"] {
-            let CgroupCommand::Pin(pin) = parsed(line) else { panic!("{line}") };
-            let (group, words) = pin.parts().unwrap();
-            assert_eq!((group.to_string().as_str(), words), ("db", "node:0,cores:4"), "{line}");
+    /// Returns the groups of a command line and its other arguments, or the error.
+    fn parts(line: &str) -> Result<String, String> {
+        let names =
+            |groups: &[Group]| -> Vec<String> { groups.iter().map(Group::to_string).collect() };
+        match parsed(line) {
+            CgroupCommand::Set(set) => {
+                let groups: Vec<Group> = set.groups()?.into_iter().cloned().collect();
+                Ok(format!("{:?} {:?}", names(&groups), set.settings()?))
+            }
+            CgroupCommand::Exec(exec) => {
+                exec.parts().map(|(groups, rest)| format!("{:?} {rest:?}", names(&groups)))
+            }
+            CgroupCommand::Classify(classify) => {
+                classify.parts().map(|(groups, pids)| format!("{:?} {pids:?}", names(&groups)))
+            }
+            CgroupCommand::Pin(pin) => pin.parts().map(|(group, words)| format!("{group} {words}")),
+            other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn words_that_are_missing() {
-        let CgroupCommand::Exec(exec) = parsed("exec a") else { panic!() };
-        assert!(exec.parts().unwrap_err().contains("such as"));
-        let CgroupCommand::Classify(classify) = parsed("classify 1 x") else { panic!() };
-        assert!(classify.parts().unwrap_err().contains("\"x\" is no PID"));
-        let CgroupCommand::Pin(pin) = parsed("pin db") else { panic!() };
-        assert_eq!(pin.parts().unwrap_err(), PIN);
+    fn groups_and_other_words() {
+        let set = r#"["a", "b"] [("memory.max", "8M")]"#;
+        for (line, expected) in [
+            ("set a b memory.max=8M", set),
+            ("set memory.max=8M a b", set),
+            ("set -r memory.max=8M a b", set),
+            ("exec a/b ls -l", r#"["a/b"] ["ls", "-l"]"#),
+            ("exec -g a/b ls -l", r#"["a/b"] ["ls", "-l"]"#),
+            ("exec --group a/b -- ls -l", r#"["a/b"] ["ls", "-l"]"#),
+            ("classify a 1 2", r#"["a"] [1, 2]"#),
+            ("classify -g a 1 2", r#"["a"] [1, 2]"#),
+            ("pin db node:0,cores:4", "db node:0,cores:4"),
+            ("pin db=node:0,cores:4", "db node:0,cores:4"),
+        ] {
+            assert_eq!(parts(line).as_deref(), Ok(expected), "{line}");
+        }
+        for (line, says) in [
+            ("set a", "give KEY=VALUE"),
+            ("set --copy-from b a memory.max=8M", "give no KEY=VALUE"),
+            ("set memory.max=8M", "give a group"),
+            ("exec a", "such as"),
+            ("classify 1 x", "\"x\" is no PID"),
+            ("pin db", PIN),
+        ] {
+            let error = parts(line).unwrap_err();
+            assert!(error.contains(says), "{line}: {error}");
+        }
     }
 }
