@@ -1,60 +1,101 @@
-//! dayfly's command-line definitions as clap commands.
+//! dayfly's command line as one clap command: the runtime's table, and below its commands those of the tools.
 
-use clap::{Arg, ArgAction, ValueHint};
+use clap::{Arg, ArgAction, Command, CommandFactory, ValueHint};
 use dayfly_cli::NAME;
 use dayfly_cli::definition::options::HELP;
-use dayfly_cli::definition::{ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS};
-use dayfly_cli::format::version::VERSION;
+use dayfly_cli::definition::{self, ABOUT, ALIASES, COMMANDS, DESCRIPTION, GLOBALS, Options};
 use dayfly_cli::option::{Kind, Opt};
 
-use crate::tools;
+/// The hint for names of existing containers. clap has no hint for names that a program lists, so two of its hints are
+/// used that dayfly has no other use for. The completions replace the shells' functions for them.
+pub const CONTAINER: ValueHint = ValueHint::Hostname;
+/// The hint for names of existing images.
+pub const IMAGE: ValueHint = ValueHint::Username;
 
-/// Returns dayfly as a clap command, without the tools' commands.
-pub fn program() -> clap::Command {
-    clap::Command::new(NAME)
-        .version(VERSION)
+/// Commands whose argument names a container that does not exist yet.
+const MAKERS: [&str; 3] = ["create", "restore", "run"];
+
+/// Returns dayfly's command line with that of the tools.
+pub fn program() -> Command {
+    plain(NAME)
         .about(ABOUT)
         .long_about(DESCRIPTION)
-        .disable_version_flag(true)
-        .disable_help_flag(true)
-        .disable_help_subcommand(true)
-        .args(GLOBALS.iter().map(|opt| option(opt)))
+        .override_usage(dayfly_cli::help::PROGRAM)
+        .next_help_heading("Global options")
+        .args(options(GLOBALS))
         .arg(option(&HELP))
         .subcommands(COMMANDS.iter().map(command))
 }
 
-/// Returns dayfly as a clap command with the tools' commands and all aliases, for shell completions.
-pub fn with_tools() -> clap::Command {
-    let whole = COMMANDS.iter().map(|definition| {
-        let below = tools::below(definition.name);
-        let alone = command(definition);
-        let alone = match below.is_empty() {
-            true => alone,
-            // The command's arguments are the names of its subcommands.
-            false => clap::Command::new(definition.name).about(definition.about).subcommands(below),
-        };
-        let names = ALIASES.iter().filter(|alias| alias.words == [definition.name]);
-        alone.visible_aliases(names.filter(|alias| !alias.stands_alone).map(|alias| alias.name))
-    });
-    let empty = clap::Command::new(NAME).disable_help_subcommand(true);
-    empty.args(GLOBALS.iter().map(|opt| option(opt))).subcommands(whole)
+/// Returns a command without the options and subcommands that clap adds by itself.
+fn plain(name: &'static str) -> Command {
+    let command = Command::new(name).disable_help_flag(true).disable_version_flag(true);
+    command.disable_help_subcommand(true)
 }
 
-/// Converts one command's definition to a clap command.
-pub fn command(command: &Command) -> clap::Command {
-    let about = match command.description {
-        "" => command.about.to_owned(),
-        description => format!("{}\n\n{description}", command.about),
+/// Returns a command of the runtime's table. If a tool implements it, the tool has the complete definition.
+fn command(definition: &definition::Command) -> Command {
+    let (name, below) = (definition.name, below(definition.name));
+    let same = match name {
+        "trace" => find(self::below("bench"), "trace"),
+        "gc" => find(self::below("rootfs"), "gc"),
+        _ => None,
     };
-    clap::Command::new(command.name)
-        .about(command.about)
-        .long_about(about)
-        .version(VERSION)
-        .disable_version_flag(true)
-        .disable_help_flag(true)
-        .args(command.options.iter().map(|opt| option(opt)))
-        .arg(option(&HELP))
-        .args(command.arguments.iter().map(argument))
+    let arguments = definition.arguments.split_whitespace().filter(|_| below.is_empty());
+    let command = same.unwrap_or_else(|| {
+        plain(name)
+            .override_usage(definition.calls().join("\n"))
+            .args(options(definition.options))
+            .arg(option(&HELP))
+            .args(arguments.map(|argument| self::argument(argument, name)))
+    });
+    let description = match definition.description {
+        "" => definition.about,
+        description => description,
+    };
+    let aliases = ALIASES.iter().filter(|alias| alias.words == [name] && !alias.stands_alone);
+    command
+        .about(definition.about)
+        .long_about(description)
+        .visible_aliases(aliases.map(|alias| alias.name))
+        .subcommands(below)
+}
+
+/// Returns the subcommands of a command that a tool executes.
+fn below(name: &str) -> Vec<Command> {
+    let mut all = vec![dayfly_bench::options::Options::command().name("bench")];
+    for tool in [
+        dayfly_image::options::Options::command(),
+        dayfly_host::options::Options::command(),
+        dayfly_profile::options::Options::command(),
+    ] {
+        all.extend(tool.get_subcommands().cloned());
+    }
+    let found = find(all, name).map(with_hints);
+    found
+        .iter()
+        .flat_map(Command::get_subcommands)
+        .filter(|below| !below.is_hide_set())
+        .cloned()
+        .collect()
+}
+
+fn find(commands: Vec<Command>, name: &str) -> Option<Command> {
+    commands.into_iter().find(|command| command.get_name() == name)
+}
+
+/// Marks the arguments of a tool's commands that name images.
+fn with_hints(command: Command) -> Command {
+    let hinted = |arg: Arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        let is_image = arg.is_positional() && names.iter().any(|name| name == "IMAGE");
+        if is_image { arg.value_hint(IMAGE) } else { arg }
+    };
+    command.disable_help_subcommand(true).mut_args(hinted).mut_subcommands(with_hints)
+}
+
+fn options(options: Options) -> impl Iterator<Item = Arg> {
+    options.iter().copied().flatten().map(|opt| option(opt))
 }
 
 fn option(opt: &Opt) -> Arg {
@@ -71,24 +112,29 @@ fn option(opt: &Opt) -> Arg {
     arg.value_parser(opt.choices.to_vec()).hide_possible_values(true)
 }
 
-fn argument(argument: &Argument) -> Arg {
-    let arg = Arg::new(argument.name)
-        .value_name(argument.name)
-        .value_hint(hint(argument.name))
-        .required(!argument.optional);
-    match argument.repeated {
+/// Converts an argument, such as `CONTAINER` or `[ARG...]`.
+fn argument(text: &'static str, command: &str) -> Arg {
+    let name = text.trim_matches(['[', ']']).trim_end_matches("...");
+    let is_new = name == "CONTAINER" && MAKERS.contains(&command);
+    let arg = Arg::new(name)
+        .value_name(name)
+        .value_hint(if is_new { ValueHint::Other } else { hint(name) })
+        .required(!text.starts_with('['));
+    match text.contains("...") {
         // The remaining arguments belong to another program.
         true => arg.num_args(0..).trailing_var_arg(true).allow_hyphen_values(true),
         false => arg,
     }
 }
 
-/// Returns the kind of completion for an option's value with this name.
+/// Returns the kind of completion for a value with this name.
 fn hint(value: &str) -> ValueHint {
     match value {
         "DIR" | "BUNDLE" => ValueHint::DirPath,
         "FILE" | "SOCKET" => ValueHint::FilePath,
         "COMMAND" => ValueHint::CommandName,
+        "CONTAINER" => CONTAINER,
+        "REF" => IMAGE,
         _ => ValueHint::Other,
     }
 }
@@ -98,9 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_know_the_tools_commands() {
-        let whole = with_tools();
-        whole.clone().debug_assert();
+    fn clap_finds_nothing_wrong() {
+        program().debug_assert();
+    }
+
+    #[test]
+    fn tools_are_below_the_commands_that_execute_them() {
+        let program = program();
         for (command, below) in [
             ("image", "import"),
             ("bench", "burst"),
@@ -109,24 +159,11 @@ mod tests {
             ("profile", "learn"),
             ("rootfs", "mount"),
         ] {
-            let command = whole.find_subcommand(command).unwrap();
+            let command = program.find_subcommand(command).unwrap();
             assert!(command.find_subcommand(below).is_some(), "{below}");
         }
-        assert_eq!(whole.find_subcommand("ls").unwrap().get_name(), "list");
-    }
-
-    #[test]
-    fn clap_finds_nothing_wrong() {
-        program().debug_assert();
-    }
-
-    #[test]
-    fn all_is_there() {
-        let program = program();
-        for definition in COMMANDS {
-            let command = program.find_subcommand(definition.name).unwrap();
-            let count = definition.options.len() + definition.arguments.len() + 1;
-            assert_eq!(command.get_arguments().count(), count, "{}", definition.name);
-        }
+        let trace = program.find_subcommand("trace").unwrap();
+        assert!(trace.get_arguments().any(|arg| arg.get_long() == Some("runtime")));
+        assert_eq!(program.find_subcommand("ls").unwrap().get_name(), "list");
     }
 }

@@ -4,8 +4,7 @@
 mod command;
 mod completions;
 mod man;
-mod shim;
-mod tools;
+mod tables;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,9 +16,9 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let directory = Path::new(directory);
-    let written = man::write(&directory.join("man"))
-        .and_then(|()| shim::write(&directory.join("man")))
-        .and_then(|()| completions::write(&directory.join("completions")));
+    let program = command::program();
+    let written = man::write(&program, &directory.join("man"))
+        .and_then(|()| completions::write(&program, &directory.join("completions")));
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

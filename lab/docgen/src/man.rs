@@ -1,301 +1,231 @@
-//! Man pages: one for the program and one per command, in the form of man-pages(7).
-
-mod markup;
-mod options;
-pub mod page;
-pub mod roff;
-pub mod tables;
+//! Man pages: one for the program and one per command. clap_mangen writes what clap knows; the other sections of
+//! man-pages(7) follow.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
+use clap::Command;
+use clap::builder::StyledStr;
+use clap_mangen::Man;
+use clap_mangen::roff::{Inline, Roff, bold, roman};
 use dayfly_cli::NAME;
-use dayfly_cli::definition::{ABOUT, ALIASES, COMMANDS, Command, DESCRIPTION, Order};
+use dayfly_cli::definition::{ALIASES, find};
+use dayfly_cli::format::version::VERSION;
 
-use crate::{command, tools};
-use markup::{Words, sentence, spans};
-use page::{Item, Page, SECTION};
-use roff::{Span, bold, italic, roman};
-use tables::Subject;
+use crate::tables::{self, Item};
 
-/// Writes `dayfly.8` and a page `dayfly-COMMAND.8` for each command.
-pub fn write(directory: &Path) -> io::Result<()> {
+/// The manual section of the pages: 8, system administration.
+const SECTION: &str = "8";
+
+/// The change log, for the dates of versions.
+const CHANGELOG: &str = include_str!("../../../CHANGELOG.md");
+
+/// The page of containerd's shim. Its flags are defined by containerd, so the page is written by hand.
+const SHIM: &str = include_str!("containerd-shim-dayfly-v2.8");
+
+/// Writes `dayfly.8`, a page `dayfly-COMMAND.8` for each command, and the shim's page.
+pub fn write(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    let put =
-        |page: &str, text: String| fs::write(directory.join(format!("{page}.{SECTION}")), text);
-    put(NAME, program())?;
-    for definition in COMMANDS {
-        put(&name_of(definition.name), of(definition))?;
+    let mut program = program.clone();
+    program.build();
+    let mut commands = vec![&program];
+    let mut at = 0;
+    while let Some(command) = commands.get(at) {
+        commands.extend(command.get_subcommands().filter(|below| !below.is_hide_set()));
+        at += 1;
     }
-    for (name, mut command) in tools::all() {
-        command.build();
-        for (words, command) in below(&command, name) {
-            put(&name_of(&words), tool(&command, &words))?;
-        }
+    for command in &commands {
+        let text = page(command, &commands)?;
+        fs::write(directory.join(format!("{}.{SECTION}", name(command))), text)?;
     }
-    Ok(())
+    let mut status = Roff::new();
+    items(&mut status, "EXIT STATUS", &tables::shim_exit_status());
+    let head = format!("{} \"dayfly {VERSION}\"", date());
+    let shim = SHIM.replace("@HEAD@", &head).replace("@EXIT STATUS@\n", &status.to_roff());
+    fs::write(directory.join(format!("containerd-shim-dayfly-v2.{SECTION}")), shim)
 }
 
-/// Returns all subcommands of `command`, whose name is `words`, except those that are in dayfly's own table of
-/// commands, which have pages already.
-fn below(command: &clap::Command, words: &str) -> Vec<(String, clap::Command)> {
-    let mut found = Vec::new();
-    for command in shown(command) {
-        let words = format!("{words} {}", command.get_name());
-        let words = words.trim_start();
-        found.extend(below(command, words));
-        if words.contains(' ') {
-            found.push((words.to_owned(), command.clone()));
-        }
-    }
-    found
+/// Returns the name of a command's page, such as `dayfly-host-check`.
+fn name(command: &Command) -> &str {
+    command.get_display_name().unwrap_or(NAME)
 }
 
-fn shown(command: &clap::Command) -> impl Iterator<Item = &clap::Command> {
-    let is_shown =
-        |command: &&clap::Command| !command.is_hide_set() && command.get_name() != "help";
-    command.get_subcommands().filter(is_shown)
+/// Returns the command's words without the program's name, such as `host check`.
+fn words(command: &Command) -> &str {
+    let whole = command.get_bin_name().unwrap_or(NAME);
+    whole.strip_prefix(NAME).unwrap_or(whole).trim_start()
 }
 
-/// Returns the name of the page of the command `words`.
-fn name_of(words: &str) -> String {
-    format!("{NAME}-{}", words.replace(' ', "-"))
-}
-
-fn program() -> String {
-    let mut command = command::program();
-    command.build();
-    let mut page = Page::new(NAME, ABOUT);
-    let mut way = vec![bold(NAME), roman(" ["), italic("global-option"), roman(" ...] ")];
-    way.extend([italic("command"), roman(" ["), italic("option"), roman(" ...] [")]);
-    way.extend([italic("argument"), roman(" ...]")]);
-    page.synopsis(&[way]);
-    paragraphs(&mut page, DESCRIPTION, &options::words(&command));
-    commands(&mut page, &command, "");
-    aliases(&mut page);
-    page.paragraph("OPTIONS", &[roman("These stand before the command.")]);
-    page.items("OPTIONS", &options::items(&command));
-    what_docs_say(&mut page, &Subject::Program, Vec::new());
-    let names = shown(&command).map(|command| reference(command.get_name()));
-    let others = ["containerd-shim-dayfly-v2(8)", "crun(1)", "runc(8)"].map(str::to_owned);
-    page.see_also(&names.chain(others).collect::<Vec<_>>());
-    page.finish()
-}
-
-/// Returns the page of a command of dayfly's own table.
-fn of(definition: &Command) -> String {
-    // The program that implements the command has the complete definition.
-    let same = tools::same(definition.name);
-    let mut command = same.unwrap_or_else(|| command::command(definition));
-    command.build();
-    let words = options::words(&command);
-    let whole = format!("{NAME} {}", definition.name);
-    let mut page = Page::new(&name_of(definition.name), definition.about);
-    let mut ways = vec![options::synopsis(&command, &whole)];
-    for (option, arguments) in definition.order.changing() {
-        let mut way = vec![bold(format!("{whole} --{}", option.long)), roman(" ")];
-        way.extend([italic(option.value), roman(" ["), italic("option"), roman(" ...] ")]);
-        way.push(roman(*arguments));
-        ways.push(way);
-    }
-    page.synopsis(&ways);
-    let description = match definition.description {
-        "" => sentence(definition.about, &words),
-        description => description.to_owned(),
+fn page(command: &Command, all: &[&Command]) -> io::Result<String> {
+    let words = words(command);
+    let text = |text: Option<&StyledStr>| text.map(ToString::to_string).unwrap_or_default();
+    let after = text(command.get_after_long_help().or(command.get_after_help()));
+    let about = text(command.get_long_about().or(command.get_about()));
+    let description = match after.starts_with("Exit status:") {
+        // The exit status has its own section.
+        true => about,
+        false => format!("{about}\n\n{after}"),
     };
-    paragraphs(&mut page, &description, &words);
-    let below = tools::below(definition.name);
-    let tool = clap::Command::new(definition.name).subcommands(below);
-    commands(&mut page, &tool, definition.name);
-    page.items("OPTIONS", &options::items(&command));
-    let subject = match definition.order {
-        Order::PassedOn => Subject::Tool(definition.name),
-        _ => Subject::Command(definition.name),
-    };
-    what_docs_say(&mut page, &subject, options::variables(&command));
-    for example in definition.examples {
-        let does = format!("{}:", sentence(example.does, &words).trim_end_matches('.'));
-        page.example(&spans(&does, &words), &format!("{NAME} {}", example.line));
+    let usage = command.clone().render_usage().to_string();
+    // Without help, an argument is in the synopsis only.
+    let documented = command.clone().mut_args(|arg| match arg.get_help() {
+        None if arg.is_positional() => arg.hide(true),
+        _ => arg,
+    });
+    let documented = documented
+        .long_about(description.trim_end().to_owned())
+        .after_help(None::<&str>)
+        .after_long_help(None::<&str>)
+        .override_usage(usage.trim_start_matches("Usage: ").to_owned());
+    let man = Man::new(documented)
+        .title(name(command))
+        .section(SECTION)
+        .date(date())
+        .source(format!("{NAME} {VERSION}"))
+        .manual("dayfly's manual");
+    let mut source = Vec::new();
+    man.render(&mut source)?;
+
+    let mut more = Roff::new();
+    if words.is_empty() {
+        items(&mut more, "ALIASES", &aliases());
     }
-    let mut names = mentioned(&description);
-    names.extend(
-        shown(&tool)
-            .map(|command| reference(&format!("{} {}", definition.name, command.get_name()))),
-    );
-    names.push(format!("{NAME}({SECTION})"));
-    page.see_also(&names);
-    page.finish()
-}
-
-/// Returns the page of a tool's command, which clap defines.
-fn tool(command: &clap::Command, name: &str) -> String {
-    let words = options::words(command);
-    let text =
-        |text: Option<&clap::builder::StyledStr>| text.map(ToString::to_string).unwrap_or_default();
-    let about = text(command.get_about());
-    let long = text(command.get_long_about());
-    let mut page = Page::new(&name_of(name), &lower(&about));
-    page.synopsis(&[options::synopsis(command, &format!("{NAME} {name}"))]);
-    paragraphs(&mut page, &sentence(&about, &words), &words);
-    paragraphs(&mut page, long.strip_prefix(&about).unwrap_or(&long), &words);
-    let after = text(command.get_after_long_help().or_else(|| command.get_after_help()));
-    // The exit status has its own section.
-    if !after.starts_with("Exit status:") {
-        paragraphs(&mut page, &after, &words);
+    items(&mut more, "EXIT STATUS", &tables::exit_status(words));
+    items(&mut more, "ENVIRONMENT", &tables::environment(words));
+    items(&mut more, "FILES", &tables::files(words));
+    let examples = find(words).map_or(&[][..], |definition| definition.examples);
+    for (at, (line, does)) in examples.iter().enumerate() {
+        match at {
+            0 => more.control("SH", ["EXAMPLES"]),
+            _ => more.control("PP", []),
+        };
+        more.text([roman(format!("{does}:"))]);
+        more.control("PP", []).control("RS", ["4"]).control("EX", []);
+        more.text([bold(format!("{NAME} {line}"))]);
+        more.control("EE", []).control("RE", []);
     }
-    commands(&mut page, command, name);
-    page.items("OPTIONS", &options::items(command));
-    what_docs_say(&mut page, &Subject::Tool(name), options::variables(command));
-    let above = name.rsplit_once(' ').map_or("", |(above, _)| above);
-    let mut names = mentioned(&format!("{long} {after}"));
-    names.push(reference(above));
-    names.extend(shown(command).map(|below| reference(&format!("{name} {}", below.get_name()))));
-    page.see_also(&names);
-    page.finish()
+    see_also(&mut more, command, &description, all);
+    more.to_writer(&mut source)?;
+    String::from_utf8(source).map(|source| tidy(&source)).map_err(io::Error::other)
 }
 
-/// Returns a reference to a command's page, such as `dayfly-host-check(8)`.
-fn reference(words: &str) -> String {
-    format!("{}({SECTION})", name_of(words))
-}
-
-/// Lists the subcommands with their descriptions.
-fn commands(page: &mut Page, command: &clap::Command, words: &str) {
-    let item = |below: &clap::Command| {
-        let about = below.get_about().map(ToString::to_string).unwrap_or_default();
-        let name = name_of(format!("{words} {}", below.get_name()).trim_start());
-        let none = Words::default();
-        Item::new(
-            vec![bold(name), roman(format!("({SECTION})"))],
-            spans(&sentence(&about, &none), &none),
-        )
-    };
-    let items: Vec<Item> = shown(command).map(item).collect();
+/// Adds a section with a list.
+fn items(page: &mut Roff, heading: &str, items: &[Item]) {
     if !items.is_empty() {
-        page.heading("DESCRIPTION", "Commands");
-        page.items("DESCRIPTION", &items);
+        page.control("SH", [heading]);
     }
-}
-
-/// Lists the other names of commands.
-fn aliases(page: &mut Page) {
-    let items: Vec<Item> = ALIASES
-        .iter()
-        .map(|alias| {
-            let alone = if alias.stands_alone { ", without an argument" } else { "" };
-            let meant = match alias.words {
-                ["version"] => "--version".to_owned(),
-                words => words.join(" "),
-            };
-            let text = vec![roman("The same as "), bold(meant), roman(format!("{alone}."))];
-            Item::new(vec![bold(alias.name)], text)
-        })
-        .collect();
-    page.heading("DESCRIPTION", "Aliases");
-    page.items("DESCRIPTION", &items);
-}
-
-/// Adds the sections about exit status, variables and files. `variables` are those that stand for options.
-fn what_docs_say(page: &mut Page, subject: &Subject<'_>, variables: Vec<Item>) {
-    page.items("EXIT STATUS", &tables::exit_status(subject));
-    let mut found = tables::environment(subject);
-    let is_new = |item: &Item, found: &[Item]| !found.iter().any(|other| other.tag == item.tag);
-    for item in variables {
-        if is_new(&item, &found) {
-            found.push(item);
+    for (tag, text) in items {
+        page.control("TP", []).text(markdown(tag));
+        if !text.is_empty() {
+            page.text(markdown(text));
         }
     }
-    page.items("ENVIRONMENT", &found);
-    page.items("FILES", &tables::files(subject));
 }
 
-fn paragraphs(page: &mut Page, text: &str, words: &Words) {
-    for paragraph in text.trim().split("\n\n").filter(|paragraph| !paragraph.is_empty()) {
-        page.paragraph("DESCRIPTION", &spans(&sentence(paragraph, words), words));
+/// Converts a cell of a Markdown table: texts in backquotes are bold, and links are left out.
+fn markdown(text: &str) -> Vec<Inline> {
+    let (mut plain, mut rest) = (String::new(), text);
+    while let Some((before, link)) = rest.split_once('[')
+        && let Some((name, (target, after))) =
+            link.split_once("](").and_then(|(name, after)| Some((name, after.split_once(')')?)))
+    {
+        plain.push_str(before);
+        // A link to a page after a colon only says where there is more.
+        match target.starts_with(name) && plain.ends_with(": ") {
+            true => plain.truncate(plain.len() - 2),
+            false => plain.push_str(name),
+        }
+        rest = after;
     }
+    plain.push_str(rest);
+    let parts = plain.split('`').enumerate();
+    parts.map(|(at, part)| if at % 2 == 0 { roman(part) } else { bold(part) }).collect()
 }
 
-/// Returns the pages of the commands that a text names, such as "dayfly host locks".
-fn mentioned(text: &str) -> Vec<String> {
-    let is_word = |word: &&str| word.starts_with(|letter: char| letter.is_ascii_lowercase());
-    let quoted = text.split('"').skip(1).step_by(2);
-    let mut pages = Vec::new();
-    for words in quoted.filter_map(|quoted| quoted.strip_prefix("dayfly ")) {
-        let words: Vec<&str> = words.split_whitespace().take_while(is_word).collect();
-        // The longest sequence of words that has a page.
-        let found = (1..=words.len())
-            .rev()
-            .map(|count| words[..count].join(" "))
-            .find(|words| is_page(words));
-        pages.extend(found.map(|words| reference(&words)));
-    }
-    pages
-}
-
-fn is_page(words: &str) -> bool {
-    let is_command = COMMANDS.iter().any(|command| command.name == words);
-    let is_below = |(name, command): &(&str, clap::Command)| {
-        below(command, name).iter().any(|(other, _)| other == words)
+/// Returns the other names of commands.
+fn aliases() -> Vec<Item> {
+    let item = |alias: &dayfly_cli::definition::Alias| {
+        let alone = if alias.stands_alone { ", without an argument" } else { "" };
+        let meant = match alias.words {
+            ["version"] => "--version".to_owned(),
+            words => words.join(" "),
+        };
+        (format!("`{}`", alias.name), format!("The same as `{meant}`{alone}."))
     };
-    is_command || tools::all().iter().any(is_below)
+    ALIASES.iter().map(item).collect()
 }
 
-/// Returns a description in the form of the NAME section: with a lower-case first letter, and without a full stop.
-fn lower(about: &str) -> String {
-    let mut letters = about.chars();
-    let is_word = letters.next().is_some_and(char::is_uppercase)
-        && letters.next().is_some_and(|letter| !letter.is_uppercase());
-    let mut about = about.trim_end_matches('.').to_owned();
-    if is_word && let Some(letter) = about.get_mut(..1) {
-        letter.make_ascii_lowercase();
+/// Adds references to the page above, to the pages of commands that the description names, such as "dayfly host locks",
+/// and from the program's page to other programs.
+fn see_also(page: &mut Roff, command: &Command, description: &str, all: &[&Command]) {
+    let description = description.replace('\n', " ");
+    let is_above = |other: &Command| {
+        words(command).rsplit_once(' ').map_or("", |(above, _)| above) == words(other)
+    };
+    let is_named = |other: &Command| {
+        let start = format!("\"{NAME} {}", words(other));
+        let mut after = description.split(start.as_str()).skip(1);
+        after
+            .any(|rest| !rest.starts_with(|next: char| next.is_ascii_alphanumeric() || next == '-'))
+    };
+    let others = all.iter().filter(|other| name(other) != name(command));
+    let mut pages: Vec<(&str, &str)> = others
+        .filter(|other| is_above(other) || !words(other).is_empty() && is_named(other))
+        .map(|other| (SECTION, name(other)))
+        .collect();
+    if words(command).is_empty() {
+        pages.extend([("8", "containerd-shim-dayfly-v2"), ("1", "crun"), ("8", "runc")]);
     }
-    about
+    pages.sort_unstable();
+    page.control("SH", ["SEE ALSO"]);
+    for (at, (section, name)) in pages.iter().enumerate() {
+        let comma = if at + 1 < pages.len() { "," } else { "" };
+        let name = name.replace('-', "\\-");
+        page.control("BR", [name.as_str(), &format!("({section}){comma}")]);
+    }
 }
 
-/// Marks up a text that contains no names of values or arguments.
-pub fn text(text: &str) -> Vec<Span> {
-    spans(text, &Words::default())
+/// Turns off hyphenation and justification, which would break up names and options, and turns empty lines into requests
+/// for space, as mandoc(1) wants.
+fn tidy(source: &str) -> String {
+    let source = source.replace(".br\n\n.br\n", ".sp\n").replace("\n\n", "\n.sp\n");
+    source.replacen(".SH NAME", ".nh\n.ad l\n.SH NAME", 1)
 }
 
-/// Marks up a text that contains no names of values or arguments, as a sentence.
-pub fn text_sentence(line: &str) -> Vec<Span> {
-    text(&sentence(line, &Words::default()))
+/// Returns the release date of this version, or that of the last release if this version has none yet.
+fn date() -> &'static str {
+    let day = |heading: &'static str| heading.rsplit_once(" - ").map(|(_, day)| day.trim());
+    let headings = || CHANGELOG.lines().filter(|line| line.starts_with("## ["));
+    let own = headings().find(|line| line.starts_with(&format!("## [{VERSION}]")));
+    own.and_then(day).or_else(|| headings().find_map(day)).unwrap_or("")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines_of<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
-        page.lines().filter(|line| line.starts_with(start)).collect()
+    #[test]
+    fn tables_lose_their_links() {
+        let plain = |text| markdown(text);
+        assert_eq!(plain("as `--x`: [trace.md](trace.md)"), [roman("as "), bold("--x"), roman("")]);
+        assert_eq!(plain("[the shim](shim.md#x) and [x"), [roman("the shim and [x")]);
     }
 
     #[test]
-    fn every_page_has_the_sections_in_order() {
-        let place =
-            |heading: &&str| page::ORDER.iter().position(|name| heading[4..] == **name).unwrap();
-        for definition in COMMANDS {
-            let page = of(definition);
-            let places: Vec<usize> = lines_of(&page, ".SH ").iter().map(place).collect();
-            assert!(places.is_sorted(), "{}: {places:?}", definition.name);
-            assert_eq!(places[..4], [0, 1, 2, 3], "{}", definition.name);
-            assert_eq!(places.last(), Some(&(page::ORDER.len() - 1)), "{}", definition.name);
+    fn the_date_has_year_month_and_day() {
+        let digits = date().split('-').map(str::len).collect::<Vec<_>>();
+        assert_eq!(digits, [4, 2, 2]);
+    }
+
+    #[test]
+    fn all_flags_of_the_shim_are_on_its_page() {
+        let source = include_str!("../../../runtime/shim/src/flags.rs");
+        let usage = source.split("const USAGE").nth(1).unwrap().split("\";").next().unwrap();
+        let words = usage.split_whitespace();
+        let flags = words.filter(|word| word.starts_with('-')).map(|word| word.replace('-', "\\-"));
+        for flag in flags {
+            assert!(SHIM.lines().any(|line| line.split(' ').nth(1) == Some(&flag)), "{flag}");
         }
-    }
-
-    #[test]
-    fn a_page_refers_to_those_it_names() {
-        assert_eq!(mentioned("by \"dayfly host locks --work mounts\""), ["dayfly-host-locks(8)"]);
-        assert_eq!(
-            mentioned("\"dayfly rootfs --help\" and \"dayfly nothing\""),
-            ["dayfly-rootfs(8)"]
-        );
-    }
-
-    #[test]
-    fn commands_that_are_another_program_have_its_options() {
-        let trace = COMMANDS.iter().find(|command| command.name == "trace").unwrap();
-        assert!(of(trace).contains("\\-\\-runtime"));
     }
 }

@@ -7,9 +7,12 @@ pub mod options;
 pub use commands::COMMANDS;
 pub use options::GLOBALS;
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::iter;
 
+use crate::NAME;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::option::Opt;
@@ -28,32 +31,8 @@ the root filesystem. \"dayfly run -b BUNDLE NAME\" runs a bundle; \"dayfly spec\
 writes a template of config.json. The directory --root contains the state of the
 existing containers.";
 
-/// Returns the total number of options in `lists`.
-const fn count(lists: &[&[&'static Opt]]) -> usize {
-    let (mut sum, mut list) = (0, 0);
-    while list < lists.len() {
-        sum += lists[list].len();
-        list += 1;
-    }
-    sum
-}
-
-/// Joins lists of options; `N` is the total number of options.
-const fn joined<const N: usize>(lists: &[&[&'static Opt]]) -> [&'static Opt; N] {
-    let mut all = [&options::HELP; N];
-    let (mut filled, mut list) = (0, 0);
-    while list < lists.len() {
-        let mut option = 0;
-        while option < lists[list].len() {
-            all[filled] = lists[list][option];
-            filled += 1;
-            option += 1;
-        }
-        list += 1;
-    }
-    assert!(filled == N, "N is not the number of options");
-    all
-}
+/// Groups of options, in the order in which help lists them.
+pub type Options = &'static [&'static [&'static Opt]];
 
 /// The positions at which options are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,42 +48,6 @@ pub enum Order {
     PassedOn,
 }
 
-/// A positional argument.
-#[derive(Debug)]
-pub struct Argument {
-    /// The argument's name in help.
-    pub name: &'static str,
-    /// Whether the argument is optional.
-    pub optional: bool,
-    /// Whether the argument may be repeated.
-    pub repeated: bool,
-}
-
-impl Argument {
-    const fn new(name: &'static str) -> Self {
-        Self { name, optional: false, repeated: false }
-    }
-
-    const fn optional(mut self) -> Self {
-        self.optional = true;
-        self
-    }
-
-    const fn repeated(mut self) -> Self {
-        self.repeated = true;
-        self
-    }
-}
-
-/// An example command line and its effect.
-#[derive(Debug)]
-pub struct Example {
-    /// The command line without the program's name.
-    pub line: &'static str,
-    /// The effect of the command line.
-    pub does: &'static str,
-}
-
 /// A command.
 #[derive(Debug)]
 pub struct Command {
@@ -114,14 +57,14 @@ pub struct Command {
     pub about: &'static str,
     /// A longer description; may be empty.
     pub description: &'static str,
-    /// The command's options, besides `--help`.
-    pub options: &'static [&'static Opt],
-    /// The command's positional arguments.
-    pub arguments: &'static [Argument],
+    /// The command's options, besides `--help`, in groups.
+    pub options: Options,
+    /// The command's positional arguments, as help shows them: `[NAME]` is optional, and `[NAME...]` may be repeated.
+    pub arguments: &'static str,
     /// The positions at which the command's options are accepted.
     pub order: Order,
-    /// Examples.
-    pub examples: &'static [Example],
+    /// Examples: command lines without the program's name, each with its effect.
+    pub examples: &'static [(&'static str, &'static str)],
     /// The command's action.
     pub(crate) action: Action,
 }
@@ -133,8 +76,8 @@ pub(crate) enum Action {
     Run(fn(&Invocation<'_>) -> Result<(), Failure>),
     /// Runs the command's function, and exits with the status that it returns.
     Status(fn(&Invocation<'_>) -> Result<i32, Failure>),
-    /// Executes the named program, with the listed words before the command's arguments.
-    Execute(&'static str, &'static [&'static str]),
+    /// Executes the named program with the command's arguments.
+    Execute(&'static str),
 }
 
 impl Order {
@@ -150,38 +93,54 @@ impl Order {
 impl Command {
     /// Returns a command whose only argument is a container id.
     const fn new(name: &'static str, action: Action, about: &'static str) -> Self {
-        const ID: &[Argument] = &[Argument::new("CONTAINER")];
         Self {
             name,
             about,
             description: "",
             options: &[],
-            arguments: ID,
+            arguments: "CONTAINER",
             order: Order::Mixed,
             examples: &[],
             action,
         }
     }
 
-    /// Some commands have options that change which arguments they accept, such as `run --image` and `events --all`.
-    /// Returns the command's synopses with these options.
-    pub fn other_forms(&self) -> Vec<String> {
-        let form = |(option, arguments): &(&Opt, &str)| {
-            let words = ["[options] --", option.long, " ", option.value, " ", arguments];
-            String::from(words.concat().trim_end())
+    /// Returns a command that the program `tool` implements.
+    const fn tool(name: &'static str, tool: &'static str, about: &'static str) -> Self {
+        let command = Self::new(name, Action::Execute(tool), about);
+        command.order(Order::PassedOn).arguments("COMMAND [ARGUMENT...]")
+    }
+
+    const fn description(self, description: &'static str) -> Self {
+        Self { description, ..self }
+    }
+
+    const fn options(self, options: Options) -> Self {
+        Self { options, ..self }
+    }
+
+    const fn arguments(self, arguments: &'static str) -> Self {
+        Self { arguments, ..self }
+    }
+
+    const fn order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    const fn examples(self, examples: &'static [(&'static str, &'static str)]) -> Self {
+        Self { examples, ..self }
+    }
+
+    /// Returns the ways to call the command. Some options change which arguments a command accepts, such as `run --image`
+    /// and `events --all`.
+    pub fn calls(&self) -> Vec<String> {
+        let options = if self.options.is_empty() { "" } else { " [options]" };
+        let call = format!("{NAME} {}{options} {}", self.name, self.arguments);
+        let other = |(option, arguments): &(&Opt, &str)| {
+            format!("{NAME} {}{options} --{} {} {arguments}", self.name, option.long, option.value)
         };
-        self.order.changing().iter().map(form).collect()
-    }
-
-    /// Returns the minimum number of positional arguments.
-    pub fn least_arguments(&self) -> usize {
-        self.arguments.iter().filter(|argument| !argument.optional).count()
-    }
-
-    /// Returns the maximum number of positional arguments, if limited.
-    pub fn most_arguments(&self) -> Option<usize> {
-        let unlimited = self.arguments.iter().any(|argument| argument.repeated);
-        (!unlimited).then_some(self.arguments.len())
+        let calls = iter::once(call).chain(self.order.changing().iter().map(other));
+        calls.map(|call| call.trim_end().into()).collect()
     }
 }
 
@@ -235,8 +194,7 @@ mod tests {
             assert!(COMMANDS[..at].iter().all(|other| other.name != command.name));
         }
         for options in COMMANDS.iter().map(|command| command.options).chain([GLOBALS]) {
-            let help = [&options::HELP];
-            let all: Vec<&Opt> = options.iter().copied().chain(help).collect();
+            let all = [options.concat(), vec![&options::HELP]].concat();
             for (at, option) in all.iter().enumerate() {
                 for other in &all[..at] {
                     assert_ne!(other.long, option.long);
@@ -260,7 +218,14 @@ mod tests {
 
     #[test]
     fn texts_are_as_help_shows_them() {
-        for option in COMMANDS.iter().flat_map(|command| command.options).chain(GLOBALS) {
+        for option in COMMANDS
+            .iter()
+            .map(|command| command.options)
+            .chain([GLOBALS])
+            .flatten()
+            .copied()
+            .flatten()
+        {
             assert_eq!(option.kind == Kind::Flag, option.value.is_empty(), "{option:?}");
             assert!(!option.help.ends_with('.') && !option.help.is_empty(), "{option:?}");
         }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt::{Display, Write};
 
-use container::{Trace, VARIABLE};
+use container::{Trace, VARIABLE, Warn};
 use spec::word;
 use sys::defence::TEST_BUILD;
 use sys::stdio::Stderr;
@@ -16,15 +16,14 @@ use trace::Format;
 
 use crate::NAME;
 use crate::commands;
-use crate::definition::options::images::{IMAGE, OF_ENGINES};
 use crate::definition::options::{HELP, TRACE, VERSION};
-use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, Order, find, find_alias};
-use crate::failure::Failure;
+use crate::definition::options::{IMAGE, OF_ENGINES};
+use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, Options, Order, find, find_alias};
+use crate::failure::{Failure, failure};
 use crate::format::version::{self, Version};
-use crate::help::{CommandHelp, ProgramHelp, ProgramUsage, Usage};
+use crate::help::{self, PROGRAM, usage};
 use crate::invocation::Invocation;
 use crate::logging::Log;
-use crate::option::Opt;
 use crate::parser::{Parsed, count_arguments, parse, parse_command};
 use crate::reaper;
 use crate::usage::UsageError;
@@ -56,12 +55,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let texts = texts(args)?;
     let texts = texts.get(1..).unwrap_or_default();
     let globals = parse(GLOBALS, Order::OptionsFirst, texts)
-        .map_err(|error| incorrect(&error, None, GLOBALS, &ProgramUsage))?;
+        .map_err(|error| incorrect(&error, None, GLOBALS, &format_args!("Usage: {PROGRAM}")))?;
     if globals.values.flag(&HELP) {
-        return print(&ProgramHelp);
+        return print(help::of_program());
     }
     if globals.values.flag(&VERSION) {
-        return print(&Version);
+        return print(Version);
     }
     *log = Log::open(&globals.values)?;
     if let Some(switches) = TEST_BUILD {
@@ -71,36 +70,35 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     if let Some(text) = args.env("DAYFLY_FAULT")
         && !container::arm_fault(text)
     {
-        return Err(Failure::new(format_args!("DAYFLY_FAULT: {text:?} is not a fault point")));
+        return Err(failure!("DAYFLY_FAULT: {text:?} is not a fault point"));
     }
     #[cfg(dayfly_undefended)]
     lower_defences(args)?;
 
     let words = expand(&globals.arguments);
-    let Some((&name, rest)) = words.split_first() else { return print(&ProgramHelp) };
+    let Some((&name, rest)) = words.split_first() else { return print(help::of_program()) };
     match name {
         "help" | "h" => return help(rest.first().copied()),
-        "version" => return print(&Version),
+        "version" => return print(Version),
         _ => {}
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
     let Parsed { values, arguments } = parse_command(command, rest)
-        .map_err(|error| incorrect(&error, Some(command.name), command.options, &Usage(command)))?;
+        .map_err(|error| incorrect(&error, Some(command.name), command.options, &usage(command)))?;
     if values.flag(&HELP) {
-        return print(&CommandHelp(command));
+        return print(help::of_command(command));
     }
     count_arguments(command, &values, arguments.len())
         .map_err(|error| miscounted(&error, command, &arguments))?;
     log.debug(format_args!("{NAME} version {}: {name}", version::VERSION));
     let globals = &globals.values;
-    let can_trace = command.options.iter().any(|option| option.long == TRACE.long);
+    let can_trace = has(command.options, TRACE.long);
     let entered = if can_trace { entered } else { 0 };
     check_trace(values.text(&TRACE))?;
     let destination = values.text(&TRACE).or_else(|| args.env(VARIABLE)).filter(|_| entered > 0);
     let trace = Trace::new(command.name, args, entered, destination);
     // The trace is leaked, since the container's init may run in this process's memory and use the trace.
     let trace: &'static Trace = Box::leak(Box::new(trace));
-    let warn = |message: &str| log.warning(message);
     let tell = |message: &str| {
         let _ = writeln!(Stderr, "warning: {message}");
         log.record_warning(message);
@@ -113,8 +111,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         values: &values,
         arguments: &arguments,
         trace,
-        warn: &warn,
-        tell: &tell,
+        warn: Warn { record: &|message| log.warning(message), print: &tell },
     };
     let result = commands::run(command, &invocation);
     // The trace is written for a failed command, too. If writing fails as well, the command's failure is returned.
@@ -141,7 +138,7 @@ fn lower_defences(args: sys::Args) -> Result<(), Failure> {
     if let Some(names) = args.env("DAYFLY_UNDEFENDED")
         && !sys::defence::switch_off(names)
     {
-        return Err(Failure::new(format_args!("DAYFLY_UNDEFENDED: {names:?} is not a defence")));
+        return Err(failure!("DAYFLY_UNDEFENDED: {names:?} is not a defence"));
     }
     if let Some(step) = args.env("DAYFLY_PAUSE") {
         sys::defence::pause_before(step);
@@ -161,36 +158,35 @@ fn is_traced(args: sys::Args) -> bool {
 fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
     args.iter()
         .enumerate()
-        .map(|(at, text)| {
-            text.to_str()
-                .map_err(|_| Failure::new(format_args!("argument {at} is not valid UTF-8")))
-        })
+        .map(|(at, text)| text.to_str().map_err(|_| failure!("argument {at} is not valid UTF-8")))
         .collect()
 }
 
 /// Prints a requested text on standard output.
-fn print(text: &dyn Display) -> Result<i32, Failure> {
+fn print(text: impl Display) -> Result<i32, Failure> {
     commands::print(&text.to_string()).map(|()| 0)
 }
 
 fn help(name: Option<&str>) -> Result<i32, Failure> {
-    match name {
-        None => print(&ProgramHelp),
-        Some(name) => {
-            let name = find_alias(name, &[]).and_then(|alias| alias.words.first()).unwrap_or(&name);
-            print(&CommandHelp(find(name).ok_or_else(|| unknown(name))?))
-        }
-    }
+    let Some(name) = name else { return print(help::of_program()) };
+    let name = find_alias(name, &[]).and_then(|alias| alias.words.first()).unwrap_or(&name);
+    print(help::of_command(find(name).ok_or_else(|| unknown(name))?))
+}
+
+/// Returns whether an option of this name is among `options`.
+fn has(options: Options, name: &str) -> bool {
+    options.iter().copied().flatten().any(|option| option.long == name)
 }
 
 fn unknown(name: &str) -> Failure {
     let aliases = ALIASES.iter().map(|alias| alias.name);
     let names = COMMANDS.iter().map(|command| command.name).chain(aliases);
-    let message = match word::nearest(name, names) {
-        Some(meant) => format!("there is no command {name:?}; did you mean {meant}?"),
-        None => format!("there is no command {name:?}"),
-    };
-    Failure::usage(message, ProgramUsage)
+    let advice = word::nearest(name, names).map(|meant| format!("; did you mean {meant}?"));
+    let advice = advice.unwrap_or_default();
+    Failure::usage(
+        format_args!("there is no command {name:?}{advice}"),
+        format_args!("Usage: {PROGRAM}"),
+    )
 }
 
 /// Returns the failure for an invalid command line. It has runc's message and, where possible,
@@ -199,34 +195,36 @@ fn unknown(name: &str) -> Failure {
 fn incorrect(
     error: &UsageError<'_>,
     command: Option<&str>,
-    options: &[&Opt],
+    options: Options,
     usage: &dyn Display,
 ) -> Failure {
     let UsageError::Undefined(name) = error else { return Failure::usage(error, usage) };
-    let of_engines =
-        OF_ENGINES.iter().find(|(names, _)| command == Some("run") && names.contains(name));
-    let shown = options.iter().filter(|option| !option.hidden).map(|option| option.long);
-    let is_global = command.is_some() && GLOBALS.iter().any(|option| option.long == *name);
-    match (of_engines, word::nearest(name, shown)) {
-        (Some((_, advice)), _) => Failure::usage(format!("{error}; {advice}"), usage),
-        (None, _) if is_global => {
-            Failure::usage(format!("{error}; --{name} comes before the command"), usage)
+    let mut of_engines = OF_ENGINES.iter().filter(|_| command == Some("run"));
+    let all = options.iter().copied().flatten();
+    let shown = all.filter(|option| !option.hidden).map(|option| option.long);
+    let advice = match of_engines.find(|(names, _)| names.contains(name)) {
+        Some((_, advice)) => (*advice).into(),
+        None if command.is_some() && has(GLOBALS, name) => {
+            format!("--{name} comes before the command")
         }
-        (None, Some(meant)) => Failure::usage(format!("{error}; did you mean --{meant}?"), usage),
-        (None, None) => Failure::usage(error, usage),
-    }
+        None => match word::nearest(name, shown) {
+            Some(meant) => format!("did you mean --{meant}?"),
+            None => return Failure::usage(error, usage),
+        },
+    };
+    Failure::usage(format_args!("{error}; {advice}"), usage)
 }
 
 /// Returns the failure for a wrong number of arguments. If the command line looks like an engine's
 /// `run IMAGE COMMAND`, the message mentions `run --image IMAGE COMMAND`.
 fn miscounted(error: &UsageError<'_>, command: &'static Command, arguments: &[&str]) -> Failure {
-    match arguments {
-        [image, _, ..] if command.name == "run" => Failure::usage(
-            format_args!("{NAME}: {error}; did you mean {NAME} run --image {image}?"),
-            Usage(command),
-        ),
-        _ => Failure::usage(format_args!("{NAME}: {error}"), Usage(command)),
-    }
+    let advice = match arguments {
+        [image, _, ..] if command.name == "run" => {
+            format!("; did you mean {NAME} run --image {image}?")
+        }
+        _ => String::new(),
+    };
+    Failure::usage(format_args!("{NAME}: {error}{advice}"), usage(command))
 }
 
 /// Replaces an alias by its words.
@@ -239,12 +237,10 @@ fn expand<'w, 'a>(words: &'w [&'a str]) -> Cow<'w, [&'a str]> {
 
 /// Refuses a trace file whose suffix does not name a format.
 fn check_trace(path: Option<&str>) -> Result<(), Failure> {
-    let Some((path, suffix)) = path.and_then(|path| Some((path, Format::unknown_suffix(path)?)))
-    else {
-        return Ok(());
-    };
+    let Some(path) = path else { return Ok(()) };
+    let Some(suffix) = Format::unknown_suffix(path) else { return Ok(()) };
     let known = Format::ALL.map(Format::suffix).join(", ");
-    Err(Failure::new(format_args!(
+    Err(failure!(
         "--trace {path}: there is no format {suffix}: the file name must end in one of {known}, or have no suffix"
-    )))
+    ))
 }

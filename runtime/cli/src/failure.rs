@@ -20,11 +20,6 @@ impl Failure {
         Self { message: message.to_string(), status: 1, usage: None }
     }
 
-    /// Returns a failure for something that dayfly does not support.
-    pub fn unsupported(what: impl Display) -> Self {
-        Self::new(format_args!("{what} is not supported yet"))
-    }
-
     /// Puts "`what` failed: " before the message.
     #[must_use]
     pub fn of(self, what: impl Display) -> Self {
@@ -49,8 +44,14 @@ impl Display for Failure {
     }
 }
 
-impl From<sys::Error> for Failure {
-    fn from(error: sys::Error) -> Self {
+impl<E: core::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
         Self::new(error)
     }
 }
+
+/// Returns a [`Failure`] with a formatted message.
+macro_rules! failure {
+    ($($text:tt)*) => { $crate::failure::Failure::new(format_args!($($text)*)) };
+}
+pub(crate) use failure;

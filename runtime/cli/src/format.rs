@@ -7,7 +7,6 @@ pub mod list;
 pub mod plan;
 pub mod prometheus;
 pub mod rules;
-pub mod state;
 pub mod table;
 pub mod version;
 
@@ -17,12 +16,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Returns `value` as one line of JSON, without a trailing newline.
+/// Returns `value` as one line of JSON.
 ///
 /// # Errors
 /// None occur for the types of this project.
 pub fn json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string(value).map_err(Failure::new)
+    Ok(serde_json::to_string(value)? + "\n")
 }
 
 /// Returns `value` as JSON, with one property or list element per line, indented by two blanks per level.
@@ -30,5 +29,5 @@ pub fn json(value: &impl Serialize) -> Result<String, Failure> {
 /// # Errors
 /// As [`json`].
 pub fn indented_json(value: &impl Serialize) -> Result<String, Failure> {
-    serde_json::to_string_pretty(value).map_err(Failure::new)
+    Ok(serde_json::to_string_pretty(value)?)
 }

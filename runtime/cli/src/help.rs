@@ -1,121 +1,67 @@
 //! Help texts, generated from the definitions.
 
-use core::fmt::{self, Display, Formatter};
+use alloc::format;
+use alloc::string::String;
+use core::fmt::Write;
 
 use crate::NAME;
 use crate::definition::options::HELP;
-use crate::definition::{ABOUT, ALIASES, Argument, COMMANDS, Command, DESCRIPTION, GLOBALS};
-use crate::option::Opt;
+use crate::definition::{ABOUT, ALIASES, COMMANDS, Command, DESCRIPTION, GLOBALS, Options};
 
 /// The usage of the program.
-const PROGRAM: &str = "dayfly [global options] command [command options] [arguments...]";
+pub const PROGRAM: &str = "dayfly [global options] command [command options] [arguments...]";
 
-/// The usage of the program, in one line.
-pub struct ProgramUsage;
-
-impl Display for ProgramUsage {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "Usage: {PROGRAM}")
-    }
+/// Returns the usage of a command, in one line.
+pub fn usage(command: &Command) -> String {
+    format!("Usage: {} ({NAME} {} --help)", command.calls().join(", or "), command.name)
 }
 
-/// The usage of a command, in one line.
-pub struct Usage(pub &'static Command);
-
-impl Display for Usage {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("Usage: ")?;
-        write_call(f, self.0)?;
-        for form in self.0.other_forms() {
-            write!(f, ", or {NAME} {} {form}", self.0.name)?;
-        }
-        write!(f, " ({NAME} {} --help)", self.0.name)
+/// Returns the help of the program.
+pub fn of_program() -> String {
+    let mut text = format!("NAME:\n   {NAME} - {ABOUT}\n\n{DESCRIPTION}\n\n");
+    let _ = write!(text, "USAGE:\n   {PROGRAM}\n\nCOMMANDS:\n");
+    for command in COMMANDS {
+        let _ = writeln!(text, "   {:<11} {}", command.name, command.about);
     }
+    text.push_str("\nALIASES:\n");
+    for alias in ALIASES {
+        let _ = writeln!(text, "   {:<11} {}", alias.name, alias.words.join(" "));
+    }
+    text.push_str("\nGLOBAL OPTIONS:\n");
+    write_options(&mut text, GLOBALS);
+    text
 }
 
-fn write_call(f: &mut Formatter<'_>, command: &Command) -> fmt::Result {
-    write!(f, "{NAME} {}", command.name)?;
-    if !command.options.is_empty() {
-        f.write_str(" [options]")?;
+/// Returns the help of a command.
+pub fn of_command(command: &Command) -> String {
+    let Command { name, about, description, .. } = command;
+    let calls = command.calls().join("\n   ");
+    let mut text = format!("NAME:\n   {NAME} {name} - {about}\n\nUSAGE:\n   {calls}\n");
+    if !description.is_empty() {
+        let _ = write!(text, "\n{description}\n");
     }
-    command.arguments.iter().try_for_each(|argument| write!(f, " {argument}"))
+    text.push_str("\nOPTIONS:\n");
+    write_options(&mut text, command.options);
+    if !command.examples.is_empty() {
+        text.push_str("\nEXAMPLES:\n");
+    }
+    for (line, does) in command.examples {
+        let _ = writeln!(text, "   # {NAME} {line}\n      {does}");
+    }
+    text
 }
 
-/// The help of the program.
-pub struct ProgramHelp;
-
-impl Display for ProgramHelp {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "NAME:\n   {NAME} - {ABOUT}\n\n{DESCRIPTION}\n\n")?;
-        write!(f, "USAGE:\n   {PROGRAM}\n\n")?;
-        f.write_str("COMMANDS:\n")?;
-        for command in COMMANDS {
-            writeln!(f, "   {:<11} {}", command.name, command.about)?;
+/// Writes the names and values of options, `--name VALUE, -n VALUE`, with their descriptions.
+fn write_options(text: &mut String, options: Options) {
+    let shown = options.iter().copied().flatten().filter(|option| !option.hidden);
+    for option in shown.chain([&&HELP]) {
+        let space = if option.value.is_empty() { "" } else { " " };
+        let _ = write!(text, "   --{}{space}{}", option.long, option.value);
+        if let Some(short) = option.short {
+            let _ = write!(text, ", -{short}{space}{}", option.value);
         }
-        f.write_str("\nALIASES:\n")?;
-        for alias in ALIASES {
-            writeln!(f, "   {:<11} {}", alias.name, alias.words.join(" "))?;
-        }
-        f.write_str("\nGLOBAL OPTIONS:\n")?;
-        write_options(f, GLOBALS)
+        let _ = writeln!(text, "\n      {}", option.help);
     }
-}
-
-/// The help of a command.
-pub struct CommandHelp(pub &'static Command);
-
-impl Display for CommandHelp {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let command = self.0;
-        write!(f, "NAME:\n   {NAME} {} - {}\n\n", command.name, command.about)?;
-        f.write_str("USAGE:\n   ")?;
-        write_call(f, command)?;
-        f.write_str("\n")?;
-        for form in command.other_forms() {
-            writeln!(f, "   {NAME} {} {form}", command.name)?;
-        }
-        if !command.description.is_empty() {
-            write!(f, "\n{}\n", command.description)?;
-        }
-        f.write_str("\nOPTIONS:\n")?;
-        write_options(f, command.options)?;
-        if !command.examples.is_empty() {
-            f.write_str("\nEXAMPLES:\n")?;
-        }
-        for example in command.examples {
-            writeln!(f, "   # {NAME} {}\n      {}", example.line, example.does)?;
-        }
-        Ok(())
-    }
-}
-
-impl Display for Argument {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let dots = if self.repeated { "..." } else { "" };
-        match self.optional {
-            true => write!(f, "[{}{dots}]", self.name),
-            false => write!(f, "{}{dots}", self.name),
-        }
-    }
-}
-
-/// Writes the option's names and value: `--name VALUE, -n VALUE`.
-impl Display for Opt {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let space = if self.value.is_empty() { "" } else { " " };
-        write!(f, "--{}{space}{}", self.long, self.value)?;
-        match self.short {
-            Some(short) => write!(f, ", -{short}{space}{}", self.value),
-            None => Ok(()),
-        }
-    }
-}
-
-fn write_options(f: &mut Formatter<'_>, options: &[&Opt]) -> fmt::Result {
-    for option in options.iter().copied().filter(|option| !option.hidden).chain([&HELP]) {
-        writeln!(f, "   {option}\n      {}", option.help)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -126,7 +72,7 @@ mod tests {
     #[test]
     fn command_help() {
         assert_eq!(
-            CommandHelp(find("list").unwrap()).to_string(),
+            of_command(find("list").unwrap()),
             "NAME:\n   dayfly list - list the containers of a state directory\n\n\
              USAGE:\n   dayfly list [options]\n\n\
              On a terminal, the table has columns that fit into a line: image and command,\n\
@@ -138,21 +84,21 @@ mod tests {
              --help, -h\n      show help\n\n\
              EXAMPLES:\n   # dayfly list --format json\n      list containers as JSON\n"
         );
-        let exec = CommandHelp(find("exec").unwrap()).to_string();
+        let exec = of_command(find("exec").unwrap());
         assert!(exec.contains("dayfly exec [options] CONTAINER [COMMAND] [ARG...]\n"));
-        let run = CommandHelp(find("run").unwrap()).to_string();
+        let run = of_command(find("run").unwrap());
         let forms = "USAGE:\n   dayfly run [options] CONTAINER\n   \
                      dayfly run [options] --image REF [COMMAND] [ARG...]\n   \
                      dayfly run [options] --template NAME [ARG...]\n\n";
         assert!(run.contains(forms), "{run}");
-        let events = CommandHelp(find("events").unwrap()).to_string();
+        let events = of_command(find("events").unwrap());
         assert!(events.contains("CONTAINER\n   dayfly events [options] --all\n"), "{events}");
-        assert!(!CommandHelp(find("kill").unwrap()).to_string().contains("--all"));
+        assert!(!of_command(find("kill").unwrap()).contains("--all"));
     }
 
     #[test]
     fn program_help_names_every_command() {
-        let help = ProgramHelp.to_string();
+        let help = of_program();
         assert!(COMMANDS.iter().all(|command| help.contains(&format!("\n   {} ", command.name))));
     }
 }

@@ -3,12 +3,11 @@
 use alloc::string::String;
 use core::cell::RefCell;
 
-use cgroup::resctrl;
-use container::{Container, Store, Trace};
+use container::{Container, Store, Trace, Warn};
 use plan::FastPaths;
 
 use crate::failure::Failure;
-use crate::number::{self, InvalidNumber};
+use crate::number::InvalidNumber;
 use crate::option::Opt;
 use crate::state_root;
 use crate::usage::UsageError;
@@ -28,10 +27,8 @@ pub(crate) struct Invocation<'a> {
     pub named: &'a RefCell<String>,
     /// The trace of the command.
     pub trace: &'static Trace,
-    /// Writes a warning to the log.
-    pub warn: &'a dyn Fn(&str),
-    /// Writes a warning to standard error, and to the log if there is one.
-    pub tell: &'a dyn Fn(&str),
+    /// Writes warnings to the log, or also to standard error.
+    pub warn: Warn<'a>,
 }
 
 impl<'a> Invocation<'a> {
@@ -63,12 +60,12 @@ impl<'a> Invocation<'a> {
     /// first digits of the id.
     pub fn container(&self) -> Result<Container, Failure> {
         let id = self.id()?;
-        self.find(&self.store()?, id)
+        Ok(self.store()?.by_beginning(id)?)
     }
 
-    /// Finds a container by its id or, if dayfly generated the id, by the first digits of the id.
-    pub fn find(&self, store: &Store, id: &str) -> Result<Container, Failure> {
-        Ok(store.by_beginning(id)?)
+    /// Returns a variable of the environment that is not empty.
+    pub fn env(&self, name: &str) -> Option<&'static str> {
+        self.args.env(name).filter(|text| !text.is_empty())
     }
 
     /// Returns the fast paths to use for starts: all except those that `DAYFLY_WITHOUT` lists (for benchmarks).
@@ -85,34 +82,4 @@ impl<'a> Invocation<'a> {
             Failure::new(UsageError::BadValue(option.long, &value, InvalidNumber::Range))
         })
     }
-}
-
-impl From<container::Error> for Failure {
-    fn from(error: container::Error) -> Self {
-        Self::new(error)
-    }
-}
-
-impl From<resctrl::Error> for Failure {
-    fn from(error: resctrl::Error) -> Self {
-        Self::new(error)
-    }
-}
-
-impl From<cgroup::Error> for Failure {
-    fn from(error: cgroup::Error) -> Self {
-        Self::new(error)
-    }
-}
-
-/// Parses the value of a text option as a number. The option is not defined as an integer, because runc also parses its
-/// value only after it has parsed the command line.
-pub(crate) fn number_in<T: TryFrom<i128>>(
-    values: &Values<'_>,
-    option: &'static Opt,
-) -> Result<Option<T>, Failure> {
-    let Some(text) = values.text(option) else { return Ok(None) };
-    number::parse(text).map(Some).map_err(|reason| {
-        Failure::new(format_args!("invalid value for {}: parsing {text:?}: {reason}", option.long))
-    })
 }

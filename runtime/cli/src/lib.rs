@@ -22,6 +22,7 @@ pub mod values;
 
 mod commands;
 mod dispatch;
+mod execute;
 mod invocation;
 mod reaper;
 mod state_root;

@@ -12,7 +12,7 @@ use sys::Context;
 use sys::stdio::{Stderr, write_all};
 
 use crate::definition::options::{DEBUG, LOG, LOG_FORMAT};
-use crate::failure::Failure;
+use crate::failure::{Failure, failure};
 use crate::values::Values;
 
 /// The format of a log record.
@@ -42,7 +42,7 @@ impl Log {
         let format = match globals.text(&LOG_FORMAT) {
             None | Some("text") => Format::Text,
             Some("json") => Format::Json,
-            Some(other) => return Err(Failure::new(format_args!("invalid log-format: {other}"))),
+            Some(other) => return Err(failure!("invalid log-format: {other}")),
         };
         let flags =
             OFlags::CREATE | OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC | OFlags::NOCTTY;
@@ -81,11 +81,7 @@ impl Log {
     /// Reports a problem that does not make the command fail, such as a setting that is not applied as requested. The
     /// warning goes to the log file if one is open, otherwise to standard error.
     pub fn warning(&self, message: &str) {
-        let record = record(self.format, "warning", message, &now());
-        let _ = match &self.file {
-            Some(file) => write_all(file, record.as_bytes()),
-            None => write_all(sys::stdio::stderr(), record.as_bytes()),
-        };
+        self.write("warning", message);
     }
 
     /// Writes a warning to the log file, if one is open.
@@ -97,10 +93,13 @@ impl Log {
 
     /// Logs debugging information, if the command line requests it.
     pub fn debug(&self, message: impl Display) {
-        if !self.debug {
-            return;
+        if self.debug {
+            self.write("debug", &format!("{message}"));
         }
-        let record = record(self.format, "debug", &format!("{message}"), &now());
+    }
+
+    fn write(&self, level: &str, message: &str) {
+        let record = record(self.format, level, message, &now());
         let _ = match &self.file {
             Some(file) => write_all(file, record.as_bytes()),
             None => write_all(sys::stdio::stderr(), record.as_bytes()),

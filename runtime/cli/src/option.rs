@@ -37,25 +37,28 @@ pub struct Opt {
 }
 
 impl Opt {
-    pub(crate) const fn new(
-        long: &'static str,
-        kind: Kind,
-        value: &'static str,
-        help: &'static str,
-    ) -> Self {
-        Self { long, short: None, kind, value, help, choices: &[], hidden: false }
+    /// Returns the option that `names` describes, such as `-b, --bundle DIR`: a flag if there is no value, else a text.
+    pub(crate) const fn new(names: &'static str, help: &'static str) -> Self {
+        let (short, names) = match names.as_bytes() {
+            [b'-', short, b',', b' ', ..] => {
+                (Some(*short as char), names.split_at("-b, --".len()).1)
+            }
+            _ => (None, names.split_at("--".len()).1),
+        };
+        let mut end = 0;
+        while end < names.len() && names.as_bytes()[end] != b' ' {
+            end += 1;
+        }
+        let (long, value) = names.split_at(end);
+        let (kind, value) = match value.is_empty() {
+            true => (Kind::Flag, ""),
+            false => (Kind::Text, value.split_at(1).1),
+        };
+        Self { long, short, kind, value, help, choices: &[], hidden: false }
     }
 
-    pub(crate) const fn flag(long: &'static str, help: &'static str) -> Self {
-        Self::new(long, Kind::Flag, "", help)
-    }
-
-    pub(crate) const fn text(long: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self::new(long, Kind::Text, value, help)
-    }
-
-    pub(crate) const fn short(mut self, short: char) -> Self {
-        self.short = Some(short);
+    pub(crate) const fn kind(mut self, kind: Kind) -> Self {
+        self.kind = kind;
         self
     }
 

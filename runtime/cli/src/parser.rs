@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use crate::definition::{Command, Order, options::HELP};
+use crate::definition::{Command, Options, Order, options::HELP};
 use crate::duration;
 use crate::number::{self, InvalidNumber};
 use crate::option::{Kind, Opt};
@@ -29,7 +29,7 @@ pub struct Parsed<'a> {
 /// # Errors
 /// Unknown options, and options with a missing or wrong value.
 pub fn parse<'a>(
-    options: &[&'static Opt],
+    options: Options,
     order: Order,
     args: &[&'a str],
 ) -> Result<Parsed<'a>, UsageError<'a>> {
@@ -50,8 +50,7 @@ pub fn parse<'a>(
         }
         let (name, value) = split(arg)?;
         let Some(option) = find(options, name) else {
-            if let Some(bundle) = bundle(options, arg) {
-                take_bundle(&bundle, &mut rest, &mut parsed.values)?;
+            if take_letters(options, arg, &mut rest, &mut parsed.values)? {
                 continue;
             }
             if parsed.arguments.is_empty() {
@@ -80,29 +79,30 @@ fn is_options_first(order: Order, values: &Values<'_>) -> bool {
     }
 }
 
-fn find(options: &[&'static Opt], name: &str) -> Option<&'static Opt> {
-    options.iter().copied().chain([&HELP]).find(|option| option.is_named(name))
+fn find(options: Options, name: &str) -> Option<&'static Opt> {
+    let mut all = options.iter().copied().flatten().copied().chain([&HELP]);
+    all.find(|option| option.is_named(name))
 }
 
-/// Returns the options that combined letters stand for, such as `-it` for `-i -t`. All except the last must be flags.
+/// Adds the options that combined letters stand for, such as `-it` for `-i -t`. All except the last must be flags; if the
+/// last needs a value, the value is the next word of `rest`. Returns false if `arg` is no such word.
 #[cold]
-fn bundle(options: &[&'static Opt], arg: &str) -> Option<Vec<&'static Opt>> {
-    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
-    let mut buffer = [0; 4];
-    let letter = |letter: char| find(options, letter.encode_utf8(&mut buffer));
-    let found: Vec<&'static Opt> = letters.chars().map(letter).collect::<Option<_>>()?;
-    let (_, before) = found.split_last()?;
-    before.iter().all(|option| option.kind == Kind::Flag).then_some(found)
-}
-
-/// Adds combined options to `values`. If the last option needs a value, the value is the next word of `rest`.
-#[cold]
-fn take_bundle<'a>(
-    bundle: &[&'static Opt],
+fn take_letters<'a>(
+    options: Options,
+    arg: &str,
     rest: &mut impl Iterator<Item = &'a str>,
     values: &mut Values<'a>,
-) -> Result<(), UsageError<'a>> {
-    for option in bundle.iter().copied() {
+) -> Result<bool, UsageError<'a>> {
+    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    let mut buffer = [0; 4];
+    let letter = |letter: char| find(options, letter.encode_utf8(&mut buffer));
+    let found: Option<Vec<_>> = letters.unwrap_or_default().chars().map(letter).collect();
+    let found = found.unwrap_or_default();
+    match found.split_last() {
+        Some((_, before)) if before.iter().all(|option| option.kind == Kind::Flag) => {}
+        _ => return Ok(false),
+    }
+    for option in found {
         let value = match option.kind {
             Kind::Flag => "true",
             _ => rest.next().ok_or(UsageError::NeedsArgument(option.long))?,
@@ -110,7 +110,7 @@ fn take_bundle<'a>(
         check(option.kind, option.long, value)?;
         values.push(option, value);
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Splits `--name=value` into name and value; `--name` has no value.
@@ -163,11 +163,14 @@ pub fn count_arguments(
         Order::PassedOn => return Ok(()),
         _ => {}
     }
-    let (name, least, most) = (command.name, command.least_arguments(), command.most_arguments());
-    match most {
-        Some(most) if least == most && count != most => Err(UsageError::Exactly(name, most)),
-        Some(most) if count > most => Err(UsageError::Maximum(name, most)),
-        _ if count < least => Err(UsageError::Minimum(name, least)),
-        _ => Ok(()),
+    let words = || command.arguments.split(' ').filter(|word| !word.is_empty());
+    let least = words().filter(|word| !word.starts_with('[')).count();
+    let most = if command.arguments.contains("...") { usize::MAX } else { words().count() };
+    let wrong = |bound, number| Err(UsageError::Count(command.name, bound, number));
+    match count {
+        _ if (least..=most).contains(&count) => Ok(()),
+        _ if least == most => wrong("exactly", most),
+        _ if count > most => wrong("a maximum of", most),
+        _ => wrong("a minimum of", least),
     }
 }

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use crate::definition::options::images;
 use crate::definition::options::*;
 use crate::definition::{COMMANDS, Command, GLOBALS, Order, find};
 use crate::parser::{Parsed, count_arguments, parse, parse_command};
@@ -253,7 +252,8 @@ fn no_command() {
 
 /// Generates words that are likely to be accepted, and some words that are likely to be refused.
 fn word() -> impl Strategy<Value = String> {
-    let options = COMMANDS.iter().flat_map(|command| command.options).chain(GLOBALS);
+    let options =
+        COMMANDS.iter().flat_map(|command| command.options).chain(GLOBALS).copied().flatten();
     let names: Vec<String> = options.map(|option| format!("--{}", option.long)).collect();
     prop_oneof![
         proptest::sample::select(names.clone()),
@@ -276,7 +276,7 @@ proptest! {
                 Ok(parsed) => {
                     prop_assert!(parsed.arguments.len() <= line.len());
                     refusals.extend(count_arguments(command, &parsed.values, parsed.arguments.len()).err());
-                    for option in command.options {
+                    for option in command.options.iter().copied().flatten() {
                         let values = &parsed.values;
                         let _ = (values.flag(option), values.text(option), values.duration(option));
                         let _ = values.integers(option).count();
@@ -302,8 +302,8 @@ fn letters_that_share_a_dash() {
     let line = ["run", "-itv", "/a:/b", "--rm", "-v", "/c:/d", "--image", "web", "sh", "-it"];
     let (_, _, parsed) = read(&line);
     let values = parsed.values;
-    assert!(values.flag(&INTERACTIVE) && values.flag(&TTY) && values.flag(&images::REMOVE));
-    assert_eq!(values.texts(&images::VOLUME).collect::<Vec<_>>(), ["/a:/b", "/c:/d"]);
+    assert!(values.flag(&INTERACTIVE) && values.flag(&TTY) && values.flag(&REMOVE));
+    assert_eq!(values.texts(&VOLUME).collect::<Vec<_>>(), ["/a:/b", "/c:/d"]);
     assert_eq!(parsed.arguments, ["sh", "-it"]);
     // Only the last of the combined letters may be an option with a value.
     assert_eq!(refusal("run -ivt /a:/b"), "flag provided but not defined: -ivt");

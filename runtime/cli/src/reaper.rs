@@ -9,7 +9,6 @@
 //! no mount, but would keep a copy of the command's memory in the container.
 
 use alloc::ffi::CString;
-use alloc::format;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
@@ -19,14 +18,14 @@ use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, setpgid, wait};
 use rustix::termios::tcsetpgrp;
 use sys::clone::Child;
-use sys::exec::{StringArray, execve};
 use sys::signal::{self, SignalSet};
 use sys::stdio::{Stderr, stderr, stdin, stdout};
+
+use crate::execute::{DEFAULT_PATH, execute, within};
 
 /// The exit statuses, as in shells, for a program that was not found and for one that was found but cannot be executed.
 const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
-const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const SIGCHLD: i32 = 17;
 
 /// Runs the program that the arguments name. Returns its exit status, or 128 + n if signal n killed it.
@@ -95,27 +94,14 @@ fn become_program(args: sys::Args) -> i32 {
     }
     let argv: Vec<CString> = args.iter().skip(1).map(CString::from).collect();
     let name = argv.first().cloned().unwrap_or_default();
-    let argv = StringArray::leaked(argv);
-    let envp = StringArray::leaked(args.environment().map(CString::from).collect());
     let path = args.env("PATH").unwrap_or(DEFAULT_PATH);
-    let mut why = Errno::NOENT;
-    for candidate in candidates(&name, path) {
-        match execve(&candidate, &argv, &envp, None) {
-            Errno::NOENT | Errno::NOTDIR => {}
-            errno => why = errno,
-        }
-    }
+    let mut directories = path.split(':').filter(|directory| !directory.is_empty());
+    let paths = match name.to_bytes().contains(&b'/') {
+        true => Vec::from([name.clone()]),
+        false => within(&mut directories, &name.to_string_lossy()),
+    };
+    let why = execute(&paths, argv, args);
     let name = name.to_string_lossy();
     let _ = writeln!(Stderr, "error: exec {name}: {}", sys::errno::describe(why));
     if why == Errno::NOENT { NOT_FOUND } else { NOT_EXECUTABLE }
-}
-
-/// Returns the paths at which to look for the program.
-fn candidates(name: &CString, path: &str) -> Vec<CString> {
-    if name.to_bytes().contains(&b'/') {
-        return Vec::from([name.clone()]);
-    }
-    let name = name.to_string_lossy();
-    let directories = path.split(':').filter(|directory| !directory.is_empty());
-    directories.filter_map(|at| CString::new(format!("{at}/{name}")).ok()).collect()
 }

@@ -9,7 +9,7 @@ use sys::{Context, Errno};
 
 use crate::NAME;
 use crate::definition::options::ROOT;
-use crate::failure::Failure;
+use crate::failure::{Failure, failure};
 use crate::values::Values;
 
 /// The state root.
@@ -44,9 +44,7 @@ impl StateRoot {
     pub fn open(&self, trace: &'static Trace) -> Result<Store, Failure> {
         Store::open(&self.path, trace).map_err(|error| match error {
             Error::System(error) if error.errno == Errno::ACCESS && self.is_roots() => {
-                Failure::new(format_args!(
-                    "{error}: the directory belongs to root; for your own containers, set XDG_RUNTIME_DIR or give --root"
-                ))
+                failure!("{error}: the directory belongs to root; for your own containers, set XDG_RUNTIME_DIR or give --root")
             }
             error => error.into(),
         })

@@ -17,12 +17,8 @@ pub enum UsageError<'a> {
     BadBoolean(&'a str, &'a str),
     /// A value that does not match the option's type.
     BadValue(&'a str, &'a str, InvalidNumber),
-    /// The command requires exactly this number of arguments.
-    Exactly(&'a str, usize),
-    /// The command requires at least this number of arguments.
-    Minimum(&'a str, usize),
-    /// The command accepts at most this number of arguments.
-    Maximum(&'a str, usize),
+    /// The command requires another number of arguments: exactly this one, at least or at most this one.
+    Count(&'a str, &'static str, usize),
 }
 
 impl fmt::Display for UsageError<'_> {
@@ -34,18 +30,15 @@ impl fmt::Display for UsageError<'_> {
             Self::BadBoolean(name, value) => {
                 write!(f, "invalid boolean value {value:?} for -{name}: parse error")
             }
-            Self::BadValue(name, value, InvalidNumber::Syntax) => {
-                write!(f, "invalid value {value:?} for flag -{name}: parse error")
+            Self::BadValue(name, value, reason) => {
+                let reason = match reason {
+                    InvalidNumber::Syntax => "parse error",
+                    InvalidNumber::Range => "value out of range",
+                };
+                write!(f, "invalid value {value:?} for flag -{name}: {reason}")
             }
-            Self::BadValue(name, value, InvalidNumber::Range) => {
-                write!(f, "invalid value {value:?} for flag -{name}: value out of range")
-            }
-            Self::Exactly(command, n) => write!(f, "{command:?} requires exactly {n} argument(s)"),
-            Self::Minimum(command, n) => {
-                write!(f, "{command:?} requires a minimum of {n} argument(s)")
-            }
-            Self::Maximum(command, n) => {
-                write!(f, "{command:?} requires a maximum of {n} argument(s)")
+            Self::Count(command, bound, n) => {
+                write!(f, "{command:?} requires {bound} {n} argument(s)")
             }
         }
     }

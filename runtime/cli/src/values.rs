@@ -14,12 +14,8 @@ impl<'a> Values<'a> {
         self.0.push((option, value));
     }
 
-    fn all(&self, option: &'static Opt) -> impl DoubleEndedIterator<Item = &'a str> {
-        self.0.iter().filter(|(set, _)| set.long == option.long).map(|(_, value)| *value)
-    }
-
     fn last(&self, option: &'static Opt) -> Option<&'a str> {
-        self.all(option).next_back()
+        self.texts(option).next_back()
     }
 
     /// Returns whether the option was given.
@@ -43,8 +39,8 @@ impl<'a> Values<'a> {
     }
 
     /// Returns all texts of the option.
-    pub fn texts(&self, option: &'static Opt) -> impl Iterator<Item = &'a str> {
-        self.all(option)
+    pub fn texts(&self, option: &'static Opt) -> impl DoubleEndedIterator<Item = &'a str> {
+        self.0.iter().filter(|(set, _)| set.long == option.long).map(|(_, value)| *value)
     }
 
     /// Returns the option's last integer.
@@ -54,7 +50,7 @@ impl<'a> Values<'a> {
 
     /// Returns all integers of the option.
     pub fn integers(&self, option: &'static Opt) -> impl Iterator<Item = i64> {
-        self.all(option).filter_map(|text| number::parse(text).ok())
+        self.texts(option).filter_map(|text| number::parse(text).ok())
     }
 
     /// Returns the option's last duration, in nanoseconds.

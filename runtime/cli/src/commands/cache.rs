@@ -1,14 +1,13 @@
 //! `cache clear`: removes the cache that speeds up starts of containers on this host.
 
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     match invocation.arguments.first() {
         Some(&"clear") => Ok(container::clear_cache()?),
-        Some(other) => Err(Failure::new(format_args!(
-            "cache: unknown action {other:?}; the only action is \"clear\""
-        ))),
+        Some(other) => {
+            Err(failure!("cache: unknown action {other:?}; the only action is \"clear\""))
+        }
         None => Err(Failure::new("cache: no action is given: use \"clear\"")),
     }
 }

@@ -2,19 +2,9 @@
 
 use alloc::borrow::Cow;
 
-use container::{
-    CheckpointOptions, CriuOptions, Pages, Tracking, Warn, cgroups_mode, default_images,
-};
+use container::{CheckpointOptions, CriuOptions, Pages, Tracking, cgroups_mode, default_images};
 
-use crate::definition::options::{
-    AUTO_DEDUP, CONFIG, EMPTY_NS, EXT_UNIX_SK, FILE_LOCKS, IMAGE_PATH, LAZY_PAGES, LEAVE_RUNNING,
-    LINK_REMAP, MANAGE_CGROUPS_MODE, PAGE_SERVER, PARENT_PATH, PRE_DUMP, SHELL_JOB, STATUS_FD,
-    TCP_ESTABLISHED, TCP_SKIP_IN_FLIGHT, WORK_PATH,
-};
-use crate::failure::Failure;
-use crate::invocation::Invocation;
-use crate::option::{Kind, Opt};
-use crate::values::Values;
+use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     checkpoint(invocation).map_err(|failure| failure.of("checkpoint"))
@@ -31,12 +21,11 @@ fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
         link_remap: values.flag(&LINK_REMAP),
         tracking: Tracking {
             pre_dump: values.flag(&PRE_DUMP),
-            // As with runc, an empty path means none.
-            parent: values.text(&PARENT_PATH).filter(|path| !path.is_empty()),
+            parent: values.text(&PARENT_PATH),
             auto_dedup: values.flag(&AUTO_DEDUP),
         },
         env: invocation.args,
-        warn: Warn { record: invocation.warn, print: invocation.tell },
+        warn: invocation.warn,
     };
     Ok(invocation.container()?.checkpoint(&options)?)
 }
@@ -52,7 +41,7 @@ pub fn images<'a>(values: &Values<'a>) -> Result<Cow<'a, str>, Failure> {
 /// Reads the options that `checkpoint` and `restore` share.
 pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>, Failure> {
     if let Some(other) = values.texts(&EMPTY_NS).find(|name| *name != "network") {
-        return Err(Failure::new(format_args!("namespace {other:?} is not supported")));
+        return Err(failure!("namespace {other:?} is not supported"));
     }
     Ok(CriuOptions {
         images,
@@ -75,20 +64,4 @@ pub fn criu<'a>(values: &Values<'a>, images: &'a str) -> Result<CriuOptions<'a>,
 fn status_fd(values: &Values<'_>) -> Option<i32> {
     let number = values.integer(&STATUS_FD).filter(|number| *number != -1)?;
     Some(i32::try_from(number).unwrap_or(i32::MAX))
-}
-
-/// Refuses options that are recognized but not implemented.
-pub fn refuse(values: &Values<'_>, options: &[&'static Opt]) -> Result<(), Failure> {
-    match options.iter().find(|option| is_given(values, option)) {
-        Some(option) => Err(Failure::unsupported(format_args!("--{}", option.long))),
-        None => Ok(()),
-    }
-}
-
-/// Returns whether an option was given. A flag with the value `false` counts as not given.
-fn is_given(values: &Values<'_>, option: &'static Opt) -> bool {
-    match option.kind {
-        Kind::Flag => values.flag(option),
-        _ => values.is_set(option),
-    }
 }

@@ -1,15 +1,9 @@
 //! `create`: creates a container that waits for `start`.
 
-use container::{CgroupDriver, CreateOptions, TemplateUse, Warn};
+use container::{CgroupDriver, CreateOptions, RootMount, TemplateUse};
 
-use super::layers;
-use crate::NAME;
-use crate::definition::options::{
-    BUNDLE, CGROUP_MANAGER, CONFIG, CONSOLE_SOCKET, NO_NEW_KEYRING, NO_PIVOT, PID_FILE,
-    PIDFD_SOCKET, PIN, POOL, PRESERVE_FDS, ROOTLESS, START_CPUS, SYSTEMD_CGROUP, TEMPLATE, TIER,
-};
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::layers::{self, Places};
+use super::*;
 use crate::values::{Values, boolean};
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
@@ -17,21 +11,42 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 }
 
 fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    let places = layers::Places::of(invocation)?;
-    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
-    let mounts = layers::Mounts::read(invocation)?;
-    let options = CreateOptions {
-        layered: layered.as_ref(),
-        rootfs: &mounts.list()?,
-        rootfs_mode: mounts.mode(),
-        ..options(invocation, invocation.id()?)?
+    let create = |options: CreateOptions<'_>| {
+        container::create(&invocation.store()?, &options)?;
+        Ok(0)
     };
-    invocation.trace.seal(invocation.args, options.fast_paths)?;
-    container::create(&invocation.store()?, &options)?;
-    Ok(())
+    with_rootfs(invocation, invocation.id()?, true, &create).map(drop)
 }
 
-/// Returns the options shared by `create` and `run`.
+/// Calls `start` with the options for a start, those of the root filesystem included. If `seals`, the command is sealed
+/// before: it may execute itself again, and then reads its input again.
+pub fn with_rootfs(
+    invocation: &Invocation<'_>,
+    id: &str,
+    seals: bool,
+    start: &dyn Fn(CreateOptions<'_>) -> Result<i32, Failure>,
+) -> Result<i32, Failure> {
+    let places = Places::of(invocation)?;
+    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
+    let options = options(invocation, id)?;
+    if seals {
+        invocation.trace.seal(invocation.args, options.fast_paths)?;
+    }
+    let values = invocation.values;
+    let mounts = values.text(&ROOTFS_MOUNTS);
+    let text = match mounts {
+        Some(file) => sys::fs::read_at(rustix::fs::CWD, file).context("read", file)?,
+        None => Vec::from(b"[]"),
+    };
+    start(CreateOptions {
+        layered: layered.as_ref(),
+        rootfs: &RootMount::list(&text)?,
+        rootfs_mode: if mounts.is_some() { layers::mode(values)? } else { None },
+        ..options
+    })
+}
+
+/// Returns the options for a start, without those of the root filesystem.
 pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOptions<'a>, Failure> {
     let values = invocation.values;
     Ok(CreateOptions {
@@ -57,7 +72,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         rootfs: &[],
         rootfs_mode: None,
         template: values.text(&TEMPLATE).map(|name| TemplateUse::From { name, args: &[] }),
-        warn: Warn { record: invocation.warn, print: invocation.tell },
+        warn: invocation.warn,
     })
 }
 
@@ -65,10 +80,10 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
 fn rootless(globals: &Values<'_>) -> Result<Option<bool>, Failure> {
     let Some(text) = globals.text(&ROOTLESS) else { return Ok(None) };
     match boolean(text) {
-        None if !text.eq_ignore_ascii_case("auto") => Err(Failure::new(format_args!(
+        None if !text.eq_ignore_ascii_case("auto") => Err(failure!(
             "invalid value {text:?} for --{}: must be true, false or auto",
             ROOTLESS.long
-        ))),
+        )),
         answer => Ok(answer),
     }
 }
@@ -82,8 +97,8 @@ pub fn cgroup_driver(globals: &Values<'_>) -> Result<CgroupDriver, Failure> {
         None | Some("cgroupfs") => Ok(CgroupDriver::Cgroupfs),
         Some("disabled") => Ok(CgroupDriver::Disabled),
         Some("systemd") => Ok(CgroupDriver::Systemd),
-        Some(other) => Err(Failure::new(format_args!(
-            "unknown cgroup manager {other:?}: must be cgroupfs, disabled or systemd"
-        ))),
+        Some(other) => {
+            Err(failure!("unknown cgroup manager {other:?}: must be cgroupfs, disabled or systemd"))
+        }
     }
 }

@@ -1,11 +1,8 @@
 //! `delete`: removes a container's state, cgroup and files after its exit.
 
-use container::{Removed, Warn};
+use container::Removed;
 
-use super::layers;
-use crate::definition::options::FORCE;
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
@@ -17,8 +14,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         // Files in the container's upper layer may have owners other than the calling user.
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
-    let warn = Warn { record: invocation.warn, print: invocation.tell };
-    match store.delete_found(id, found, force, warn)? {
+    match store.delete_found(id, found, force, invocation.warn)? {
         Removed::Remains(error) if error.is_not_found() => {
             container::free_ids(&store, id, &layers::leases(invocation)?)?;
             if force { Ok(()) } else { Err(error.into()) }

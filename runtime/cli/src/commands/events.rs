@@ -1,20 +1,14 @@
 //! `events`: a container's statistics and OOM events.
 
-use alloc::string::String;
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use cgroup::stats::Stats;
-use cgroup::{Cgroup, OomEvent, OomWatch, resctrl};
+use cgroup::{Cgroup, OomEvent, OomWatch};
 use container::{Container, Status};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use super::{list, print};
-use crate::definition::options::{EVENTS_ALL, EVENTS_FORMAT, INTERVAL, STATS};
-use crate::failure::Failure;
-use crate::format::event::{Event, Figures};
+use super::*;
+use crate::format::event::{self, Usage};
 use crate::format::prometheus;
-use crate::invocation::Invocation;
 
 const DEFAULT_INTERVAL: i64 = 5_000_000_000;
 
@@ -34,19 +28,22 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     };
     let id = container.id();
     if container.status()? == Status::Stopped {
-        return Err(Failure::new(format_args!("container with id {id} is not running")));
+        return Err(failure!("container with id {id} is not running"));
     }
     let cgroup = cgroup(&container)?;
-    if !is_json || invocation.values.flag(&STATS) {
-        return print(&Usage::read(&container, &cgroup)?.text(is_json)?);
+    if !is_json {
+        return print(&prometheus::text(&[usage(&container, &cgroup)?]));
+    }
+    if invocation.values.flag(&STATS) {
+        return print(&usage(&container, &cgroup)?.line()?);
     }
     let mut watch = cgroup.watch_oom()?;
     loop {
         if follow(id, &mut watch, interval)? {
             return Ok(());
         }
-        match Usage::read(&container, &cgroup) {
-            Ok(usage) => print(&usage.text(true)?)?,
+        match usage(&container, &cgroup) {
+            Ok(usage) => print(&usage.line()?)?,
             // The container may have exited since the last event was read.
             Err(_) if matches!(watch.read()?, OomEvent::End) => return Ok(()),
             Err(failure) => return Err(failure),
@@ -81,49 +78,24 @@ fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
         if is_over() || container.cgroup_location().is_none() {
             continue;
         }
-        match cgroup(&container).and_then(|cgroup| Usage::read(&container, &cgroup)) {
+        match cgroup(&container).and_then(|cgroup| usage(&container, &cgroup)) {
             Ok(usage) => all.push(usage),
             Err(_) if is_over() => {}
-            Err(failure) => (invocation.tell)(&alloc::format!("{}: {}", state.id, failure.message)),
-        }
-    }
-    if !is_json {
-        let figures: Vec<_> = all.iter().map(Usage::figures).collect();
-        return print(&prometheus::text(&figures));
-    }
-    all.iter().try_for_each(|usage| print(&usage.text(true)?))
-}
-
-/// The resource usage of a container.
-struct Usage {
-    id: String,
-    stats: Stats,
-    rdt: resctrl::Stats,
-}
-
-impl Usage {
-    fn read(container: &Container, cgroup: &Cgroup) -> Result<Self, Failure> {
-        let stats = cgroup.stats()?;
-        let rdt = match container.resctrl_group() {
-            Some(group) => group.stats()?,
-            None => resctrl::Stats::default(),
-        };
-        Ok(Self { id: container.id().into(), stats, rdt })
-    }
-
-    fn figures(&self) -> prometheus::Figures<'_> {
-        prometheus::Figures { id: &self.id, stats: &self.stats, rdt: &self.rdt }
-    }
-
-    fn text(&self, is_json: bool) -> Result<String, Failure> {
-        match is_json {
-            true => {
-                let data = Figures::new(&self.stats, &self.rdt);
-                Event::Stats { id: &self.id, data: &data }.line()
+            Err(failure) => {
+                (invocation.warn.print)(&alloc::format!("{}: {}", state.id, failure.message))
             }
-            false => Ok(prometheus::text(&[self.figures()])),
         }
     }
+    match is_json {
+        true => all.iter().try_for_each(|usage| print(&usage.line()?)),
+        false => print(&prometheus::text(&all)),
+    }
+}
+
+fn usage(container: &Container, cgroup: &Cgroup) -> Result<Usage, Failure> {
+    let stats = cgroup.stats()?;
+    let rdt = container.resctrl_group().map(|group| group.stats()).transpose()?;
+    Ok(Usage { id: container.id().into(), stats, rdt: rdt.unwrap_or_default() })
 }
 
 /// Prints OOM events for the time `interval`. Returns early with `true` if the container exits.
@@ -132,10 +104,7 @@ fn follow(id: &str, watch: &mut OomWatch, interval: Duration) -> Result<bool, Fa
     loop {
         let left = end.saturating_sub(now());
         match watch.wait(left)? {
-            OomEvent::Oom => {
-                let event: Event<'_, Figures<'_>> = Event::Oom { id };
-                print(&event.line()?)?;
-            }
+            OomEvent::Oom => print(&event::oom(id)?)?,
             OomEvent::End => return Ok(true),
             OomEvent::None => return Ok(false),
         }

@@ -1,15 +1,8 @@
 //! `exec`: runs another process in a container.
 
-use alloc::vec::Vec;
+use container::{Error, ExecOptions, ProcessDocument};
 
-use container::{Error, ExecOptions, ProcessDocument, Warn};
-
-use crate::definition::options::{
-    ADDITIONAL_GIDS, APPARMOR, CAP, CGROUP, CONSOLE_SOCKET, CWD, DETACH, ENV, IGNORE_PAUSED,
-    NO_NEW_PRIVS, PID_FILE, PIDFD_SOCKET, PRESERVE_FDS, PROCESS, PROCESS_LABEL, TTY, USER,
-};
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::*;
 
 /// The exit status if the process could not be run. Lower exit statuses come from the process itself.
 const FAILED: i32 = 255;
@@ -28,7 +21,7 @@ fn exec(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     container.join_its_makers()?;
     container.exec(&options).map_err(|error| match &error {
         Error::System(cause) if cause.object == "/dev/tty" && options.tty == Some(true) => {
-            Failure::new(format_args!("{error}: this command has no terminal; leave -t out"))
+            failure!("{error}: this command has no terminal; leave -t out")
         }
         _ => error.into(),
     })
@@ -59,12 +52,10 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
         cgroup: values.texts(&CGROUP).collect::<Vec<_>>(),
         ignore_paused: values.flag(&IGNORE_PAUSED),
         fast_paths: invocation.fast_paths()?,
-        warn: Warn { record: invocation.warn, print: invocation.tell },
+        warn: invocation.warn,
     })
 }
 
 fn gid(number: i64) -> Result<u32, Failure> {
-    number.try_into().map_err(|_| {
-        Failure::new(format_args!("additional-gids must be a positive number {number}"))
-    })
+    number.try_into().map_err(|_| failure!("additional-gids must be a positive number {number}"))
 }

@@ -1,22 +1,10 @@
 //! The options of `run --image`, except the options for the root filesystem.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
 use container::{ImageRun, Limits, Network};
 use rustix::fs::{CWD, readlinkat, stat};
 
-use super::volumes;
-use crate::definition::options::images::{
-    BACKGROUND, CPUS, ENTRYPOINT, HOSTNAME, IMAGE, INIT, LOG_SIZE, READ_ONLY, RUN_MEMORY, RUN_USER,
-    WORKDIR,
-};
-use crate::definition::options::{CWD as DIRECTORY, ENV, PIDS_LIMIT, PRESERVE_FDS, TTY};
+use super::*;
 use crate::duration::decimal;
-use crate::failure::Failure;
-use crate::invocation::Invocation;
-use crate::size;
 
 /// The default size of a log, in bytes.
 const LOG: u64 = 8 << 20;
@@ -74,9 +62,7 @@ fn environment<'a>(invocation: &Invocation<'a>) -> Result<Vec<&'a str>, Failure>
     let entries = invocation.values.texts(&ENV);
     entries
         .filter_map(|entry| match entry.find('=') {
-            Some(0) => Some(Err(Failure::new(format_args!(
-                "--env {entry}: the name of the variable is missing"
-            )))),
+            Some(0) => Some(Err(failure!("--env {entry}: the name of the variable is missing"))),
             Some(_) => Some(Ok(entry)),
             None => callers(entry).map(Ok),
         })
@@ -85,9 +71,9 @@ fn environment<'a>(invocation: &Invocation<'a>) -> Result<Vec<&'a str>, Failure>
 
 fn directory<'a>(invocation: &Invocation<'a>) -> Result<Option<&'a str>, Failure> {
     let values = invocation.values;
-    match values.text(&WORKDIR).or(values.text(&DIRECTORY)) {
+    match values.text(&WORKDIR).or(values.text(&options::CWD)) {
         Some(path) if !path.starts_with('/') => {
-            Err(Failure::new(format_args!("--workdir {path}: must be an absolute path")))
+            Err(failure!("--workdir {path}: must be an absolute path"))
         }
         path => Ok(path),
     }
@@ -97,11 +83,9 @@ fn entrypoint(invocation: &Invocation<'_>) -> Result<Option<Vec<String>>, Failur
     match invocation.values.texts(&ENTRYPOINT).last() {
         None => Ok(None),
         Some("") => Ok(Some(Vec::new())),
-        Some(text) if text.starts_with('[') => {
-            serde_json::from_str(text).map(Some).map_err(|error| {
-                Failure::new(format_args!("--entrypoint {text}: no list of words in JSON: {error}"))
-            })
-        }
+        Some(text) if text.starts_with('[') => serde_json::from_str(text)
+            .map(Some)
+            .map_err(|error| failure!("--entrypoint {text}: no list of words in JSON: {error}")),
         Some(text) => Ok(Some(Vec::from([text.to_string()]))),
     }
 }
@@ -113,9 +97,9 @@ fn host_name(name: Option<&str>) -> Result<Option<&str>, Failure> {
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_'))
     };
     match name {
-        Some(name) if !is_fit(name) => Err(Failure::new(format_args!(
-            "--hostname {name}: must have up to 64 letters, digits, '-', '.' and '_'"
-        ))),
+        Some(name) if !is_fit(name) => {
+            Err(failure!("--hostname {name}: must have up to 64 letters, digits, '-', '.' and '_'"))
+        }
         name => Ok(name),
     }
 }
@@ -123,31 +107,26 @@ fn host_name(name: Option<&str>) -> Result<Option<&str>, Failure> {
 fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
     let values = invocation.values;
     let memory = values.text(&RUN_MEMORY).map(|text| {
-        let bytes = size::parse(text)
-            .map_err(|error| Failure::new(format_args!("--memory {text}: {error}")))?;
+        let bytes = size::parse(text).map_err(|error| failure!("--memory {text}: {error}"))?;
         match bytes {
             -1 | LEAST_MEMORY.. => Ok(bytes),
-            _ => Err(Failure::new(format_args!(
+            _ => Err(failure!(
                 "--memory {text}: no container starts with less than {} KiB",
                 LEAST_MEMORY >> 10
-            ))),
+            )),
         }
     });
     let milli_cpus = values.text(&CPUS).map(|text| {
         decimal(text, 1000)
             .filter(|milli| MILLI_CPUS.contains(milli))
             .and_then(|milli| u32::try_from(milli).ok())
-            .ok_or_else(|| {
-                Failure::new(format_args!("--cpus {text}: must be a number of CPUs from 0.01 on"))
-            })
+            .ok_or_else(|| failure!("--cpus {text}: must be a number of CPUs from 0.01 on"))
     });
     let pids = match values.integer(&PIDS_LIMIT) {
         // 0 means "no limit", as for Podman and Docker.
         Some(0) => Some(-1),
         Some(number @ ..=-2) => {
-            return Err(Failure::new(format_args!(
-                "--pids-limit {number}: must be -1 (no limit) or more"
-            )));
+            return Err(failure!("--pids-limit {number}: must be -1 (no limit) or more"));
         }
         number => number,
     };
@@ -156,11 +135,10 @@ fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
 
 fn log_size(text: Option<&str>) -> Result<u64, Failure> {
     let Some(text) = text else { return Ok(LOG) };
-    let bytes = size::parse(text)
-        .map_err(|error| Failure::new(format_args!("--log-size {text}: {error}")))?;
+    let bytes = size::parse(text).map_err(|error| failure!("--log-size {text}: {error}"))?;
     match u64::try_from(bytes) {
         Ok(size) if LOGS.contains(&bytes) => Ok(size),
-        _ => Err(Failure::new(format_args!("--log-size {text}: must be 4k or more"))),
+        _ => Err(failure!("--log-size {text}: must be 4k or more")),
     }
 }
 

@@ -1,25 +1,11 @@
 //! Options of `create` and `run` for root filesystems from layers.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
-use container::{LayeredOptions, RootMount, UserNamespace};
+use container::{LayeredOptions, UserNamespace};
 use rootfs::Mode;
 use rootfs::ids::Config;
-use sys::Context;
 
-use super::image_options;
 use super::network::Asked;
-use crate::definition::options::images::{CONTAINER_NAME, IMAGE, OF_IMAGES};
-use crate::definition::options::{
-    BUNDLE, EPHEMERAL, EPHEMERAL_SIZE, LAYERS, ROOTFS_MODE, ROOTFS_MOUNTS, ROOTFS_STATS, STORE,
-    TEMPLATE, USERNS,
-};
-use crate::failure::Failure;
-use crate::invocation::Invocation;
-use crate::option::Opt;
-use crate::size;
+use super::*;
 
 /// The directories for a root filesystem from layers, and the container's network, as the command line and the
 /// environment specify them.
@@ -36,10 +22,9 @@ impl Places {
         if !values.is_set(&IMAGE) && !values.is_set(&LAYERS) {
             return refuse_alone(invocation).map(|()| None);
         }
-        let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
-        let store = match invocation.values.text(&STORE).or_else(|| env("DAYFLY_STORE")) {
+        let store = match values.text(&STORE).or_else(|| invocation.env("DAYFLY_STORE")) {
             Some(path) => container::absolute(path)?,
-            None => rootfs::places::store(env).map_err(Failure::new)?,
+            None => rootfs::places::store(|name| invocation.env(name)).map_err(Failure::new)?,
         };
         let network = match values.is_set(&IMAGE) {
             true => Asked::of(invocation)?,
@@ -56,16 +41,13 @@ impl Places {
         let values = invocation.values;
         let image = match values.text(&IMAGE) {
             Some(reference) => {
-                let found = rootfs::image::look_up(&self.store, reference).map_err(Failure::new)?;
+                let found = rootfs::image::look_up(&self.store, reference)?;
                 if let Some(remark) = found.remark(reference) {
-                    (invocation.tell)(&remark);
+                    (invocation.warn.print)(&remark);
                 }
                 Some(image_options::image(invocation, found, self.network.network())?)
             }
-            None => {
-                refuse_without_image(invocation)?;
-                None
-            }
+            None => refuse_without_image(invocation).map(|()| None)?,
         };
         let layers = match (&image, values.text(&LAYERS)) {
             (Some(image), None) => format!("{}/layers", image.directory),
@@ -79,19 +61,18 @@ impl Places {
         if values.is_set(&EPHEMERAL_SIZE) && !values.flag(&EPHEMERAL) {
             return Err(Failure::new("--ephemeral-size needs --ephemeral"));
         }
-        let env = |name| invocation.args.env(name).filter(|text| !text.is_empty());
         let ids = Config::default();
         Ok(LayeredOptions {
             user_namespace: user_namespace(values.text(&USERNS))?,
-            mode: mode(values.text(&ROOTFS_MODE))?,
+            mode: mode(values)?,
             ephemeral: values.flag(&EPHEMERAL),
             size: values.text(&EPHEMERAL_SIZE).map(bytes).transpose()?,
             store: &self.store,
             leases: &self.leases,
             ids: Config {
-                user: env("DAYFLY_SUBID_USER"),
-                subuid: env("DAYFLY_SUBUID").unwrap_or(ids.subuid),
-                subgid: env("DAYFLY_SUBGID").unwrap_or(ids.subgid),
+                user: invocation.env("DAYFLY_SUBID_USER"),
+                subuid: invocation.env("DAYFLY_SUBUID").unwrap_or(ids.subuid),
+                subgid: invocation.env("DAYFLY_SUBGID").unwrap_or(ids.subgid),
             },
             stats: values.flag(&ROOTFS_STATS),
             layers,
@@ -100,41 +81,11 @@ impl Places {
     }
 }
 
-/// The content of the file of `--rootfs-mounts`, and the mode in which an overlay in this file is
-/// assembled.
-pub struct Mounts {
-    text: Vec<u8>,
-    mode: Option<Mode>,
-}
-
-impl Mounts {
-    /// Reads the file of `--rootfs-mounts`. Without this option, the list of mounts is empty.
-    pub fn read(invocation: &Invocation<'_>) -> Result<Self, Failure> {
-        let values = invocation.values;
-        let Some(file) = values.text(&ROOTFS_MOUNTS) else {
-            return Ok(Self { text: Vec::from(b"[]"), mode: None });
-        };
-        let text = sys::fs::read_at(rustix::fs::CWD, file).context("read", file)?;
-        Ok(Self { text, mode: mode(values.text(&ROOTFS_MODE))? })
-    }
-
-    /// Returns the mounts that the file lists.
-    pub fn list(&self) -> Result<Vec<RootMount<'_>>, Failure> {
-        Ok(RootMount::list(&self.text)?)
-    }
-
-    /// Returns the value of `--rootfs-mode` if `--rootfs-mounts` was given.
-    pub fn mode(&self) -> Option<Mode> {
-        self.mode
-    }
-}
-
 /// Returns the directory in which the id ranges in use are recorded.
 pub fn leases(invocation: &Invocation<'_>) -> Result<String, Failure> {
-    let env = |name: &str| invocation.args.env(name).filter(|text| !text.is_empty());
-    match env("DAYFLY_IDS") {
+    match invocation.env("DAYFLY_IDS") {
         Some(path) => Ok(container::absolute(path)?),
-        None => Ok(rootfs::places::leases(env)),
+        None => Ok(rootfs::places::leases(|name| invocation.env(name))),
     }
 }
 
@@ -147,9 +98,7 @@ fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let count = OF_LAYERS.len() - usize::from(invocation.values.is_set(&ROOTFS_MOUNTS));
     match OF_LAYERS.iter().take(count).find(|option| invocation.values.is_set(option)) {
         None => refuse_without_image(invocation),
-        Some(option) => {
-            Err(Failure::new(format_args!("--{} needs --layers or --image", option.long)))
-        }
+        Some(option) => Err(failure!("--{} needs --layers or --image", option.long)),
     }
 }
 
@@ -158,7 +107,7 @@ fn refuse_without_image(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let is_named = |option: &&Opt| option.long == CONTAINER_NAME.long && values.is_set(&TEMPLATE);
     match OF_IMAGES.iter().find(|option| values.is_set(option) && !is_named(option)) {
         None => Ok(()),
-        Some(option) => Err(Failure::new(format_args!("--{} needs --image", option.long))),
+        Some(option) => Err(failure!("--{} needs --image", option.long)),
     }
 }
 
@@ -168,25 +117,23 @@ fn user_namespace(text: Option<&str>) -> Result<UserNamespace, Failure> {
         Some("auto") => Ok(UserNamespace::Auto),
         Some("shared") => Ok(UserNamespace::Shared),
         Some("host") => Ok(UserNamespace::Host),
-        Some(other) => {
-            Err(Failure::new(format_args!("--userns {other}: must be auto, shared or host")))
-        }
+        Some(other) => Err(failure!("--userns {other}: must be auto, shared or host")),
     }
 }
 
-fn mode(text: Option<&str>) -> Result<Option<Mode>, Failure> {
-    match text {
-        None | Some("auto") => Ok(None),
-        Some(name) => Mode::parse(name).map(Some).ok_or_else(|| {
-            let names = Mode::ALL.map(Mode::name).join(", ");
-            Failure::new(format_args!("--rootfs-mode {name}: must be auto, {names}"))
-        }),
-    }
+/// Returns the mode in which the root filesystem is assembled.
+pub fn mode(values: &Values<'_>) -> Result<Option<Mode>, Failure> {
+    let Some(name) = values.text(&ROOTFS_MODE).filter(|name| *name != "auto") else {
+        return Ok(None);
+    };
+    let names = || Mode::ALL.map(Mode::name).join(", ");
+    let mode = Mode::parse(name);
+    mode.map(Some).ok_or_else(|| failure!("--rootfs-mode {name}: must be auto, {}", names()))
 }
 
 fn bytes(text: &str) -> Result<u64, Failure> {
     let size = size::parse(text).map_err(Failure::new)?;
-    u64::try_from(size).map_err(|_| Failure::new(format_args!("invalid size: '{text}'")))
+    u64::try_from(size).map_err(|_| failure!("invalid size: '{text}'"))
 }
 
 /// Returns a new random id, for a container that was not given an id.

@@ -1,22 +1,13 @@
 //! `list`: prints the containers of a state root.
 
-use alloc::format;
-use alloc::string::String;
-use alloc::vec::Vec;
-
 use container::State;
 use rustix::fs::{Access, CWD, access};
 use rustix::termios::tcgetwinsize;
+use sys::Errno;
 use sys::stdio::stdout;
-use sys::{Context, Errno};
 
-use super::{is_json, print};
-use crate::definition::options::{FORMAT, NO_TRUNC, QUIET};
-use crate::failure::Failure;
-use crate::format::brief::{self, Row};
-use crate::format::list;
-use crate::invocation::Invocation;
-use crate::state_root;
+use super::*;
+use crate::format::{brief, list};
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let states = states(invocation)?;
@@ -33,11 +24,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 /// it has runc's columns in full.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
     match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
-        Some(columns) => {
-            let rows: Vec<Row<'_>> =
-                states.iter().map(|state| Row::of(state, config(state))).collect();
-            brief::table(&rows, columns)
-        }
+        Some(columns) => brief::table(states, config, columns),
         None => list::table(states),
     }
 }

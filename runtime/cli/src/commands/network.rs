@@ -1,17 +1,11 @@
 //! `--network`: the network of a container that runs an image.
 
-use alloc::format;
-use alloc::string::String;
-
 use container::Network;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use sys::Context;
 use sys::clone::CloneFlags;
 
-use crate::definition::options::images::NETWORK;
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::*;
 
 /// The requested network. The descriptor of a namespace is kept open, so that its path stays valid.
 #[derive(Debug)]
@@ -31,9 +25,9 @@ impl Asked {
             None if text == "host" => Ok(Self::Host),
             Some(("container", id)) => of_container(invocation, id).map_err(of_option),
             Some(("ns", path)) => of_path(path).map_err(of_option),
-            _ => Err(Failure::new(format_args!(
+            _ => Err(failure!(
                 "--network {text}: must be none, host, container:ID or ns:PATH; dayfly makes no networks"
-            ))),
+            )),
         }
     }
 
@@ -47,8 +41,7 @@ impl Asked {
 }
 
 fn of_container(invocation: &Invocation<'_>, id: &str) -> Result<Asked, Failure> {
-    let network = invocation.find(&invocation.store()?, id).and_then(|c| Ok(c.network()?))?;
-    Ok(opened(network))
+    Ok(opened(invocation.store()?.by_beginning(id)?.network()?))
 }
 
 fn of_path(path: &str) -> Result<Asked, Failure> {
@@ -56,7 +49,7 @@ fn of_path(path: &str) -> Result<Asked, Failure> {
     let namespace = openat(CWD, path, flags, Mode::empty()).context("open", path)?;
     match sys::nsfs::kind(namespace.as_fd()) {
         Ok(CloneFlags::NEWNET) => Ok(opened(namespace)),
-        _ => Err(Failure::new(format_args!("{path} is not a network namespace"))),
+        _ => Err(failure!("{path} is not a network namespace")),
     }
 }
 

@@ -1,12 +1,9 @@
 //! `plan`: prints the steps of a container's start, or the rules for the order of these steps.
 
+use ::plan::Plan;
 use container::{CreateOptions, Warn};
 
-use super::layers::{Mounts, Places};
-use super::{create, is_json, print};
-use crate::definition::options::{LAYERS, PLAN_CHECK, PLAN_FORMAT, PLAN_OF_RUN};
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::*;
 use crate::{format, state_root};
 
 /// The id of the container whose start is planned; this container is never created.
@@ -18,26 +15,24 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     if values.is_set(&LAYERS) {
         container::enter_user_namespace(invocation.args, invocation.trace)?;
     }
-    let places = Places::of(invocation)?;
-    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
-    let mounts = Mounts::read(invocation)?;
-    let options = CreateOptions {
-        bundle: invocation.arguments.first().copied().unwrap_or_default(),
-        layered: layered.as_ref(),
-        rootfs: &mounts.list()?,
-        rootfs_mode: mounts.mode(),
-        warn: Warn::default(),
-        ..create::options(invocation, ID)?
-    };
-    let store = state_root::of(invocation.globals, invocation.args)?;
-    let store = store.open_for_plan(invocation.trace)?;
-    let plan = container::compile(&store, &options, !values.flag(&PLAN_OF_RUN))?;
+    create::with_rootfs(invocation, ID, false, &|options| {
+        let bundle = invocation.arguments.first().copied().unwrap_or_default();
+        let options = CreateOptions { bundle, warn: Warn::default(), ..options };
+        let store = state_root::of(invocation.globals, invocation.args)?;
+        let store = store.open_for_plan(invocation.trace)?;
+        let plan = container::compile(&store, &options, !values.flag(&PLAN_OF_RUN))?;
+        show(values, &plan)
+    })
+}
+
+/// Prints the steps, or the rules and whether the plan follows them.
+fn show(values: &Values<'_>, plan: &Plan) -> Result<i32, Failure> {
     let json = is_json(values.text(&PLAN_FORMAT), "text")?;
     if values.flag(&PLAN_CHECK) {
-        let rules = format::rules::Verdicts::of(&plan);
+        let rules = format::rules::Verdicts::of(plan);
         print(&if json { rules.json()? } else { rules.text() })?;
         return Ok(i32::from(rules.has_broken()));
     }
-    print(&if json { format::plan::json(&plan)? } else { format::plan::text(&plan) })?;
+    print(&if json { format::plan::json(plan)? } else { format::plan::text(plan) })?;
     Ok(0)
 }

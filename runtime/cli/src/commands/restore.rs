@@ -1,15 +1,9 @@
 //! `restore`: creates a container from the files of `checkpoint`.
 
-use container::{CreateOptions, RestoreOptions};
+use container::RestoreOptions;
 
-use super::layers::Places;
 use super::stop::limit;
-use super::{checkpoint, create};
-use crate::definition::options::{
-    AUTO_DEDUP, DETACH, LSM_MOUNT_CONTEXT, LSM_PROFILE, NO_SUBREAPER, RESTORE_TIMEOUT, TCP_CLOSE,
-};
-use crate::failure::Failure;
-use crate::invocation::Invocation;
+use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     restore(invocation).map_err(|failure| failure.of("restore"))
@@ -17,20 +11,24 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
 
 fn restore(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     let values = invocation.values;
-    checkpoint::refuse(values, &[&AUTO_DEDUP])?;
+    if values.flag(&AUTO_DEDUP) {
+        return Err(Failure::new("--auto-dedup is not supported yet"));
+    }
     let images = checkpoint::images(values)?;
-    let places = Places::of(invocation)?;
-    let layered = places.as_ref().map(|places| places.layered(invocation)).transpose()?;
-    let create = create::options(invocation, invocation.id()?)?;
-    let options = RestoreOptions {
-        create: CreateOptions { layered: layered.as_ref(), ..create },
-        criu: checkpoint::criu(values, &images)?,
-        detach: values.flag(&DETACH),
-        no_subreaper: values.flag(&NO_SUBREAPER),
-        lsm_profile: values.text(&LSM_PROFILE),
-        lsm_mount_context: values.text(&LSM_MOUNT_CONTEXT),
-        tcp_close: values.flag(&TCP_CLOSE),
-        timeout: values.text(&RESTORE_TIMEOUT).map(|text| limit("timeout", text)).transpose()?,
-    };
-    Ok(container::restore(&invocation.store()?, &options)?)
+    create::with_rootfs(invocation, invocation.id()?, false, &|create| {
+        let options = RestoreOptions {
+            create,
+            criu: checkpoint::criu(values, &images)?,
+            detach: values.flag(&DETACH),
+            no_subreaper: values.flag(&NO_SUBREAPER),
+            lsm_profile: values.text(&LSM_PROFILE),
+            lsm_mount_context: values.text(&LSM_MOUNT_CONTEXT),
+            tcp_close: values.flag(&TCP_CLOSE),
+            timeout: values
+                .text(&RESTORE_TIMEOUT)
+                .map(|text| limit("timeout", text))
+                .transpose()?,
+        };
+        Ok(container::restore(&invocation.store()?, &options)?)
+    })
 }

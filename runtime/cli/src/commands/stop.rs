@@ -4,12 +4,7 @@ use core::time::Duration;
 
 use container::{Error, Status};
 
-use crate::definition::options::STOP_TIME;
-use crate::duration;
-use crate::failure::Failure;
-use crate::invocation::Invocation;
-use crate::number;
-use crate::signal;
+use super::*;
 
 /// The annotation that contains the stop signal from the image's configuration (image-spec, conversion.md).
 const SIGNAL: &str = "org.opencontainers.image.stopSignal";
@@ -24,9 +19,8 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let state = container.state()?;
     let signal = match state.annotations.get(SIGNAL) {
         None => signal::TERM,
-        Some(text) => signal::parse(text).ok_or_else(|| {
-            Failure::new(format_args!("unknown signal {text:?} in the annotation {SIGNAL}"))
-        })?,
+        Some(text) => signal::parse(text)
+            .ok_or_else(|| failure!("unknown signal {text:?} in the annotation {SIGNAL}"))?,
     };
     for (signal, limit) in [(signal, limit), (KILL, PATIENCE)] {
         match container.kill(signal) {
@@ -42,11 +36,11 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             return Ok(());
         }
     }
-    Err(Failure::new(format_args!(
+    Err(failure!(
         "container {} does not stop: its program got KILL {} s ago",
         container.id(),
         PATIENCE.as_secs()
-    )))
+    ))
 }
 
 /// Parses the value of an option such as `--time`. A number without a unit is a number of seconds, as in Docker and
@@ -55,9 +49,7 @@ pub fn limit(option: &str, text: &str) -> Result<Duration, Failure> {
     let seconds = number::parse::<u32>(text).ok().map(|count| Duration::from_secs(count.into()));
     let nanoseconds = || duration::parse(text).and_then(|count| u64::try_from(count).ok());
     seconds.or_else(|| nanoseconds().map(Duration::from_nanos)).ok_or_else(|| {
-        Failure::new(format_args!(
-            "--{option} {text}: must be a time such as 10s or 500ms, or a number of seconds"
-        ))
+        failure!("--{option} {text}: must be a time such as 10s or 500ms, or a number of seconds")
     })
 }
 

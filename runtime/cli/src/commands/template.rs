@@ -1,18 +1,11 @@
 //! `template`: keeps warmed-up programs that fork the programs of containers.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 use core::time::Duration;
 
-use container::{CreateOptions, Rest, RunOptions, TemplateUse, Warn};
+use container::{CreateOptions, Rest, RunOptions, TemplateUse};
 
-use super::{create, is_json, print};
-use crate::NAME;
-use crate::definition::options::templates::{FOR, KILL_CHILDREN, LS_FORMAT, READY_WITHIN};
-use crate::failure::Failure;
+use super::*;
 use crate::format::{json, table};
-use crate::invocation::Invocation;
 
 /// The default of `--ready-within`.
 const READY: Duration = Duration::from_secs(60);
@@ -25,9 +18,9 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         ["rm", name] => remove(invocation, name),
         ["create" | "rm"] => Err(Failure::new("template: no name is given")),
         ["ls", ..] => Err(Failure::new("template: ls has no arguments")),
-        [other, ..] => Err(Failure::new(format_args!(
-            "template: unknown action {other:?}; actions are create, ls and rm"
-        ))),
+        [other, ..] => {
+            Err(failure!("template: unknown action {other:?}; actions are create, ls and rm"))
+        }
         [] => Err(Failure::new("template: no action is given: use create, ls or rm")),
     }
 }
@@ -56,9 +49,8 @@ fn make(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
 fn list(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let templates = invocation.store()?.templates()?;
     if is_json(invocation.values.text(&LS_FORMAT), "table")? {
-        return print(&format!("{}\n", json(&templates)?));
+        return print(&json(&templates)?);
     }
-    let title = ["NAME", "PID", "STATUS", "CONTAINERS", "BUNDLE"].map(String::from);
     let rows = templates.iter().map(|template| {
         [
             template.name.clone(),
@@ -68,25 +60,21 @@ fn list(invocation: &Invocation<'_>) -> Result<(), Failure> {
             template.bundle.clone(),
         ]
     });
-    print(&table::layout(&core::iter::once(title).chain(rows).collect::<Vec<_>>()))
+    print(&table::layout(["NAME", "PID", "STATUS", "CONTAINERS", "BUNDLE"], rows))
 }
 
 fn remove(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
     let force = invocation.values.flag(&KILL_CHILDREN);
-    let warn = Warn { record: invocation.warn, print: invocation.tell };
-    match invocation.store()?.remove_template(name, force, warn)? {
-        Rest::Removed => Ok(()),
-        Rest::Containers(count) => {
-            let what = match count {
-                0 => "the parents of its containers have not reaped them".to_string(),
-                1 => "one of its containers goes on".to_string(),
-                count => format!("{count} of its containers go on"),
-            };
-            (invocation.tell)(&format!(
-                "template {name} has ended, but {what}: use \"dayfly template rm {name}\" again \
-                 afterwards"
-            ));
-            Ok(())
-        }
-    }
+    let rest = invocation.store()?.remove_template(name, force, invocation.warn)?;
+    let what = match rest {
+        Rest::Removed => return Ok(()),
+        Rest::Containers(0) => "the parents of its containers have not reaped them".to_string(),
+        Rest::Containers(1) => "one of its containers goes on".to_string(),
+        Rest::Containers(count) => format!("{count} of its containers go on"),
+    };
+    (invocation.warn.print)(&format!(
+        "template {name} has ended, but {what}: use \"dayfly template rm {name}\" again \
+         afterwards"
+    ));
+    Ok(())
 }

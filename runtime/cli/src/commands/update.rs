@@ -1,33 +1,20 @@
 //! `update`: changes a container's limits.
 
 use alloc::collections::BTreeMap;
-use alloc::string::ToString;
-use alloc::vec::Vec;
 
+use ::spec::resources::{BlockIo, Cpu, Memory, Pids, Resources};
 use rustix::fs::CWD;
-use spec::resources::{BlockIo, Cpu, Memory, Pids, Resources};
-use sys::Context;
 
-use crate::definition::options::{
-    BLKIO_WEIGHT, CPU_BURST, CPU_IDLE, CPU_PERIOD, CPU_QUOTA, CPU_RT_PERIOD, CPU_RT_RUNTIME,
-    CPU_SHARE, CPUSET_CPUS, CPUSET_MEMS, KERNEL_MEMORY, KERNEL_MEMORY_TCP, L3_CACHE_SCHEMA,
-    MEM_BW_SCHEMA, MEMORY, MEMORY_RESERVATION, MEMORY_SWAP, PIDS_LIMIT, RESOURCES,
-};
-use crate::failure::Failure;
-use crate::invocation::{Invocation, number_in};
-use crate::option::Opt;
-use crate::size;
-use crate::values::Values;
+use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let container = invocation.exact_container()?;
     let values = invocation.values;
     let resources = match values.text(&RESOURCES) {
-        Some(file) => read(file, invocation.tell)?,
+        Some(file) => read(file, invocation.warn.print)?,
         None => from_options(values)?,
     };
-    let schema = |option| values.text(option).filter(|schema| !schema.is_empty());
-    container.update_rdt(schema(&L3_CACHE_SCHEMA), schema(&MEM_BW_SCHEMA))?;
+    container.update_rdt(values.text(&L3_CACHE_SCHEMA), values.text(&MEM_BW_SCHEMA))?;
     Ok(container.update(&resources)?)
 }
 
@@ -37,9 +24,9 @@ fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
         "-" => sys::fs::read_all(sys::stdio::stdin()).context("read", "standard input")?,
         path => sys::fs::read_at(CWD, path).context("open", path)?,
     };
-    let (resources, misspelt) = Resources::parse_and_tell(&text)
-        .map_err(|error| Failure::new(format_args!("{file}: {error}")))?;
-    misspelt.iter().for_each(|key| tell(&alloc::format!("{file}: {key}")));
+    let (resources, misspelt) =
+        Resources::parse_and_tell(&text).map_err(|error| failure!("{file}: {error}"))?;
+    misspelt.iter().for_each(|key| tell(&format!("{file}: {key}")));
     Ok(resources)
 }
 
@@ -88,11 +75,23 @@ fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
     })
 }
 
+/// Parses the value of a text option as a number. The option is not defined as an integer, because runc also parses its
+/// value only after it has parsed the command line.
+fn number_in<T: TryFrom<i128>>(
+    values: &Values<'_>,
+    option: &'static Opt,
+) -> Result<Option<T>, Failure> {
+    let Some(text) = values.text(option) else { return Ok(None) };
+    number::parse(text)
+        .map(Some)
+        .map_err(|reason| failure!("invalid value for {}: parsing {text:?}: {reason}", option.long))
+}
+
 fn size_in(values: &Values<'_>, option: &'static Opt) -> Result<Option<i64>, Failure> {
     let Some(text) = values.text(option) else { return Ok(None) };
     size::parse(text)
         .map(Some)
-        .map_err(|error| Failure::new(format_args!("invalid value for {}: {error}", option.long)))
+        .map_err(|error| failure!("invalid value for {}: {error}", option.long))
 }
 
 #[cfg(test)]

@@ -1,21 +1,15 @@
 //! `--volume` and `--mount`: files and directories of the host in a container that runs an image.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
-
+use ::spec::mount_options::{self, MountOptions, Propagation};
+use ::spec::{InRoot, Mount, Str};
 use container::REAPER;
 use rustix::fs::{Access, access};
-use spec::mount_options::{self, MountOptions, Propagation};
-use spec::{InRoot, Mount, Str};
 
-use crate::definition::options::images::{MOUNT, VOLUME};
-use crate::failure::Failure;
-use crate::size;
-use crate::values::Values;
+use super::*;
 
 /// The default options of a bind mount, as in Podman. Options on the command line override them.
 const OF_BINDS: [&str; 3] = ["nosuid", "nodev", "rbind"];
+
 /// Returns whether an option is unknown, or does not fit a mount of this type on the command line.
 fn is_unfit(word: &Str<'_>, is_bind: bool) -> bool {
     // Every field is named, so that each new one is decided here.
@@ -41,20 +35,20 @@ fn is_unfit(word: &Str<'_>, is_bind: bool) -> bool {
 /// Returns the mounts of all `--volume` and `--mount` options, sorted so that each comes after the mounts that contain
 /// its destination.
 pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
-    let volumes = values.texts(&VOLUME).map(|text| {
-        volume(text).map_err(|reason| Failure::new(format_args!("--volume {text}: {reason}")))
-    });
-    let others = values.texts(&MOUNT).map(|text| {
-        mount(text).map_err(|reason| Failure::new(format_args!("--mount {text}: {reason}")))
-    });
+    let volumes = values
+        .texts(&VOLUME)
+        .map(|text| volume(text).map_err(|reason| failure!("--volume {text}: {reason}")));
+    let others = values
+        .texts(&MOUNT)
+        .map(|text| mount(text).map_err(|reason| failure!("--mount {text}: {reason}")));
     let mut all = volumes.chain(others).collect::<Result<Vec<_>, _>>()?;
     for (at, mount) in all.iter().enumerate() {
         if all.iter().take(at).any(|other| other.destination == mount.destination) {
             let place = &mount.destination;
-            return Err(Failure::new(format_args!("two mounts are to be at {}", place.as_str())));
+            return Err(failure!("two mounts are to be at {}", place.as_str()));
         }
     }
-    all.sort_by_key(|mount| mount.destination.split_count());
+    all.sort_by_key(|mount| mount.destination.relative().split('/').count());
     Ok(all)
 }
 
@@ -194,17 +188,6 @@ fn tmpfs<'a>(
         options,
         ..Mount::default()
     })
-}
-
-/// Counts the components of a path.
-trait Depth {
-    fn split_count(&self) -> usize;
-}
-
-impl Depth for InRoot<'_> {
-    fn split_count(&self) -> usize {
-        self.relative().split('/').count()
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
+use core::iter;
 
 use container::State;
 use serde::Deserialize;
@@ -20,13 +21,6 @@ const IMAGES: [&str; 4] = [
     "io.kubernetes.cri-o.ImageName",
 ];
 
-/// The line for one container.
-#[derive(Debug)]
-pub struct Row<'a> {
-    state: &'a State,
-    command: String,
-}
-
 /// The part of config.json that is displayed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -40,26 +34,19 @@ struct Process {
     args: Vec<String>,
 }
 
-impl<'a> Row<'a> {
-    /// Returns the row of a container. Its command is read from `config`, the text of its config.json.
-    pub fn of(state: &'a State, config: Option<Vec<u8>>) -> Self {
-        let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
-        Self { state, command: config.unwrap_or_default().process.args.join(" ") }
-    }
-
-    fn cells(&self) -> [String; COLUMNS] {
-        let Self { state, command } = self;
-        let image = IMAGES.iter().find_map(|name| state.annotations.get(*name));
-        [
-            state.id.clone(),
-            state.pid.to_string(),
-            state.status.to_string(),
-            created(&state.created),
-            image.cloned().unwrap_or_default(),
-            command.clone(),
-        ]
-        .map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
-    }
+/// Returns the cells of a container. Its command is read from `config`, the text of its config.json.
+fn cells(state: &State, config: Option<Vec<u8>>) -> [String; COLUMNS] {
+    let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
+    let image = IMAGES.iter().find_map(|name| state.annotations.get(*name));
+    [
+        state.id.clone(),
+        state.pid.to_string(),
+        state.status.to_string(),
+        created(&state.created),
+        image.cloned().unwrap_or_default(),
+        config.unwrap_or_default().process.args.join(" "),
+    ]
+    .map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
 }
 
 /// Converts a time in RFC 3339 to `2026-11-21 07:34:19`.
@@ -68,10 +55,11 @@ fn created(time: &str) -> String {
     seconds.replace('T', " ")
 }
 
-/// Returns the table. Lines are at most `width` characters long, unless the minimum widths of the columns need more.
-pub fn table(rows: &[Row<'_>], width: usize) -> String {
-    let rows: Vec<[String; COLUMNS]> =
-        [TITLE.map(String::from)].into_iter().chain(rows.iter().map(Row::cells)).collect();
+/// Returns the table of `states`, for which `config` reads config.json. Lines are at most `width` characters long, unless
+/// the minimum widths of the columns need more.
+pub fn table(states: &[State], config: impl Fn(&State) -> Option<Vec<u8>>, width: usize) -> String {
+    let cells = states.iter().map(|state| cells(state, config(state)));
+    let rows: Vec<_> = iter::once(TITLE.map(String::from)).chain(cells).collect();
     let mut widths = [0; COLUMNS];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -110,7 +98,7 @@ fn fit(cell: &str, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::state::tests::example;
+    use crate::format::list::tests::example;
 
     #[test]
     fn fits_the_terminal() {
@@ -118,23 +106,22 @@ mod tests {
         long.annotations.insert(IMAGES[0].into(), "docker.io/library/alpine:latest".into());
         let states = [example("web"), long];
         let config = br#"{"process":{"args":["sh","-c","while true; do\n sleep 1; done"]}}"#;
-        let rows: Vec<Row<'_>> =
-            states.iter().map(|state| Row::of(state, Some(config.to_vec()))).collect();
+        let config = |_: &State| Some(config.to_vec());
         for width in [80, 100] {
-            let text = table(&rows, width);
+            let text = table(&states, config, width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         }
         assert_eq!(
-            table(&rows[..1], 90),
+            table(&states[..1], config, 90),
             "\
 ID   PID   STATUS   CREATED              IMAGE  COMMAND
 web  4242  running  2026-11-21 07:34:19         sh -c while true; do? sleep 1; done
 "
         );
         assert_eq!(
-            table(&rows, 80).lines().last().unwrap(),
+            table(&states, config, 80).lines().last().unwrap(),
             "a-container-with-…  4242  running  2026-11-21 07:34:19  docker.io/l…  sh -c whi…"
         );
-        assert!(table(&[Row::of(&states[0], None)], 1).contains("\nweb  4242"));
+        assert!(table(&states[..1], |_| None, 1).contains("\nweb  4242"));
     }
 }

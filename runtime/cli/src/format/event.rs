@@ -11,27 +11,29 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
+/// The resource usage of a container.
+pub struct Usage {
+    /// The container's id.
+    pub id: String,
+    /// The statistics of its cgroup.
+    pub stats: Stats,
+    /// The statistics of its resctrl group.
+    pub rdt: resctrl::Stats,
+}
+
 /// An event of a container.
-#[derive(Debug, Serialize)]
+#[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum Event<'a, S> {
+enum Event<'a> {
     /// The container's current statistics.
-    Stats {
-        /// The container.
-        id: &'a str,
-        /// The statistics.
-        data: &'a S,
-    },
+    Stats { id: &'a str, data: Figures<'a> },
     /// The kernel killed a process of the container because memory ran out.
-    Oom {
-        /// The container.
-        id: &'a str,
-    },
+    Oom { id: &'a str },
 }
 
 /// The statistics of a container, with the property names and their order as in runc 1.5 (`types.Stats`).
-#[derive(Debug, Serialize)]
-pub struct Figures<'a> {
+#[derive(Serialize)]
+struct Figures<'a> {
     cpu: &'a CpuStats,
     cpuset: &'a CpusetStats,
     memory: &'a MemoryStats,
@@ -43,24 +45,27 @@ pub struct Figures<'a> {
     network_interfaces: Option<()>,
 }
 
-impl<'a> Figures<'a> {
-    /// Returns the statistics of a container's cgroup and resctrl group.
-    pub fn new(stats: &'a Stats, rdt: &'a resctrl::Stats) -> Self {
-        let Stats { cpu, cpuset, memory, pids, blkio, hugetlb } = stats;
-        Self { cpu, cpuset, memory, pids, blkio, hugetlb, intel_rdt: rdt, network_interfaces: None }
-    }
-}
-
-impl<S: Serialize> Event<'_, S> {
-    /// Returns the event as one line of JSON.
+impl Usage {
+    /// Returns the event with these statistics as one line of JSON.
     ///
     /// # Errors
     /// As [`super::json`].
     pub fn line(&self) -> Result<String, Failure> {
-        let mut text = super::json(self)?;
-        text.push('\n');
-        Ok(text)
+        let Self { id, stats, rdt: intel_rdt } = self;
+        let Stats { cpu, cpuset, memory, pids, blkio, hugetlb } = stats;
+        let network_interfaces = None;
+        let data =
+            Figures { cpu, cpuset, memory, pids, blkio, hugetlb, intel_rdt, network_interfaces };
+        super::json(&Event::Stats { id, data })
     }
+}
+
+/// Returns the event that the kernel killed a process, as one line of JSON.
+///
+/// # Errors
+/// As [`super::json`].
+pub fn oom(id: &str) -> Result<String, Failure> {
+    super::json(&Event::Oom { id })
 }
 
 #[cfg(test)]
@@ -68,29 +73,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines() {
-        let oom: Event<'_, Figures<'_>> = Event::Oom { id: "c1" };
-        assert_eq!(oom.line().unwrap(), "{\"type\":\"oom\",\"id\":\"c1\"}\n");
+    fn lines_without_zeros_as_by_runc() {
+        assert_eq!(oom("c1").unwrap(), "{\"type\":\"oom\",\"id\":\"c1\"}\n");
         let (stats, rdt) = (Stats::default(), resctrl::Stats::default());
-        let stats = Event::Stats { id: "c1", data: &Figures::new(&stats, &rdt) }.line().unwrap();
-        assert!(
-            stats.starts_with("{\"type\":\"stats\",\"id\":\"c1\",\"data\":{\"cpu\":{"),
-            "{stats}"
-        );
-        assert!(stats.ends_with("}}\n"));
-    }
-
-    #[test]
-    fn zeros_are_left_out_as_by_runc() {
-        let (stats, rdt) = (Stats::default(), resctrl::Stats::default());
-        let json = serde_json::to_string(&Figures::new(&stats, &rdt)).unwrap();
         let expected = concat!(
-            r#"{"cpu":{},"cpuset":{"cpu_exclusive":0,"mem_hardwall":0,"mem_exclusive":0,"#,
-            r#""memory_migrate":0,"memory_spread_page":0,"memory_spread_slab":0,"#,
-            r#""memory_pressure":0,"sched_load_balance":0,"sched_relax_domain_level":0},"#,
-            r#""memory":{},"pids":{},"blkio":{},"hugetlb":{},"intel_rdt":{},"#,
-            r#""network_interfaces":null}"#,
+            r#"{"type":"stats","id":"c1","data":{"cpu":{},"cpuset":{"cpu_exclusive":0,"#,
+            r#""mem_hardwall":0,"mem_exclusive":0,"memory_migrate":0,"memory_spread_page":0,"#,
+            r#""memory_spread_slab":0,"memory_pressure":0,"sched_load_balance":0,"#,
+            r#""sched_relax_domain_level":0},"memory":{},"pids":{},"blkio":{},"hugetlb":{},"#,
+            r#""intel_rdt":{},"network_interfaces":null}}"#,
+            "\n"
         );
-        assert_eq!(json, expected);
+        assert_eq!(Usage { id: "c1".into(), stats, rdt }.line().unwrap(), expected);
     }
 }

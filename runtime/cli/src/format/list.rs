@@ -1,7 +1,6 @@
-//! `list`: containers as a table, as JSON, or as ids only.
+//! `list`: containers as a table, as JSON, or as ids only. `state`: one container as JSON.
 
 use alloc::string::{String, ToString};
-use alloc::vec::Vec;
 
 use container::State;
 
@@ -10,7 +9,6 @@ use crate::failure::Failure;
 
 /// Returns the containers as a table.
 pub fn table(list: &[State]) -> String {
-    let title = ["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"].map(String::from);
     let rows = list.iter().map(|state| {
         [
             state.id.clone(),
@@ -21,7 +19,7 @@ pub fn table(list: &[State]) -> String {
             state.owner.clone(),
         ]
     });
-    table::layout(&core::iter::once(title).chain(rows).collect::<Vec<_>>())
+    table::layout(["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"], rows)
 }
 
 /// Returns the containers as one line of JSON. Without containers it is `null`, as Go prints an empty list.
@@ -29,9 +27,7 @@ pub fn table(list: &[State]) -> String {
 /// # Errors
 /// As [`super::json`].
 pub fn json(list: &[State]) -> Result<String, Failure> {
-    let mut text = super::json(&Some(list).filter(|list| !list.is_empty()))?;
-    text.push('\n');
-    Ok(text)
+    super::json(&Some(list).filter(|list| !list.is_empty()))
 }
 
 /// Returns the ids, one per line.
@@ -39,10 +35,31 @@ pub fn quiet(list: &[State]) -> String {
     list.iter().flat_map(|state| [state.id.as_str(), "\n"]).collect()
 }
 
+/// Returns the output of `state` as in runc: indented by two blanks per level, without a trailing newline, and without
+/// the owner.
+pub fn state(state: State) -> Result<String, Failure> {
+    super::indented_json(&State { owner: String::new(), ..state })
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::format::state::tests::example;
+    use container::Status;
+
+    /// Returns the state of a running container.
+    pub(crate) fn example(id: &str) -> State {
+        State {
+            oci_version: "1.3.0".into(),
+            id: id.into(),
+            pid: 4242,
+            status: Status::Running,
+            bundle: "/srv/bundle".into(),
+            rootfs: "/srv/bundle/rootfs".into(),
+            created: "2026-11-21T07:34:19.123456789Z".into(),
+            annotations: [("org.example".into(), "<1>".into())].into(),
+            owner: "root".into(),
+        }
+    }
 
     #[test]
     fn table_as_runc_lays_it_out() {
@@ -74,11 +91,5 @@ a-container-with-a-name   4242        running     /srv/bundle   2026-11-21T07:34
                 "\n"
             )
         );
-    }
-
-    #[test]
-    fn ids() {
-        assert_eq!(quiet(&[]), "");
-        assert_eq!(quiet(&[example("a"), example("b")]), "a\nb\n");
     }
 }

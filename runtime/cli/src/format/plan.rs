@@ -47,9 +47,7 @@ struct Step<'a> {
 /// As [`super::json`].
 pub fn json(plan: &Plan) -> Result<String, Failure> {
     let (parent, init) = plan::labels(plan);
-    let mut text = super::indented_json(&Document { parent: steps(&parent), init: steps(&init) })?;
-    text.push('\n');
-    Ok(text)
+    Ok(super::indented_json(&Document { parent: steps(&parent), init: steps(&init) })? + "\n")
 }
 
 fn steps<'a>(labels: &'a [Label<'_>]) -> Vec<Step<'a>> {

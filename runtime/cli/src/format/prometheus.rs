@@ -9,301 +9,259 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::{self, Display, Write};
+use core::fmt::{Display, Write};
 
 use cgroup::resctrl;
-use cgroup::stats::{BlkioEntry, MemoryUsage, Pressure, Stats};
+use cgroup::stats::{BlkioEntry, HugetlbStats, MemoryUsage, Pressure, Stats};
 
-/// A container and its statistics.
-pub struct Figures<'a> {
-    /// The container's id.
-    pub id: &'a str,
-    /// The statistics of its cgroup.
-    pub stats: &'a Stats,
-    /// The statistics of its resctrl group.
-    pub rdt: &'a resctrl::Stats,
-}
+use super::event::Usage;
 
-/// A value in the unit in which it was read from the kernel.
-#[derive(Debug, Clone, Copy)]
-enum Value {
-    /// A number of bytes or objects.
-    Plain(u64),
-    Nanoseconds(u64),
-    Microseconds(u64),
-}
-
-impl Display for Value {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plain(number) => write!(f, "{number}"),
-            Self::Nanoseconds(time) => {
-                write!(f, "{}.{:09}", time / 1_000_000_000, time % 1_000_000_000)
-            }
-            Self::Microseconds(time) => write!(f, "{}.{:06}", time / 1_000_000, time % 1_000_000),
-        }
-    }
-}
-
-use Value::{Microseconds, Nanoseconds, Plain};
-
-/// One line of a metric: the labels other than the container's id, and the value.
-type Sample = (Vec<(&'static str, String)>, Value);
+/// The lines of a metric for a container: each has its labels other than the container's id, and its value.
+type Samples = Vec<(String, String)>;
 
 /// A metric, with the function that returns its lines for a container.
-struct Family {
-    name: &'static str,
-    kind: &'static str,
-    help: &'static str,
-    samples: fn(&Figures<'_>) -> Vec<Sample>,
-}
-
-const fn counter(
+struct Metric {
     name: &'static str,
     help: &'static str,
-    samples: fn(&Figures<'_>) -> Vec<Sample>,
-) -> Family {
-    Family { name, kind: "counter", help, samples }
+    samples: fn(&Stats, &resctrl::Stats) -> Samples,
 }
 
-const fn gauge(
+const fn metric(
     name: &'static str,
     help: &'static str,
-    samples: fn(&Figures<'_>) -> Vec<Sample>,
-) -> Family {
-    Family { name, kind: "gauge", help, samples }
+    samples: fn(&Stats, &resctrl::Stats) -> Samples,
+) -> Metric {
+    Metric { name, help, samples }
 }
 
-static FAMILIES: &[Family] = &[
-    counter("cpu_usage_seconds_total", "CPU time used.", |of| {
-        one(Nanoseconds(of.stats.cpu.usage.total))
+static METRICS: &[Metric] = &[
+    metric("cpu_usage_seconds_total", "CPU time used.", |of, _| time(of.cpu.usage.total)),
+    metric("cpu_user_seconds_total", "CPU time used in user mode.", |of, _| {
+        time(of.cpu.usage.user)
     }),
-    counter("cpu_user_seconds_total", "CPU time used in user mode.", |of| {
-        one(Nanoseconds(of.stats.cpu.usage.user))
+    metric("cpu_system_seconds_total", "CPU time used in the kernel.", |of, _| {
+        time(of.cpu.usage.kernel)
     }),
-    counter("cpu_system_seconds_total", "CPU time used in the kernel.", |of| {
-        one(Nanoseconds(of.stats.cpu.usage.kernel))
+    metric("cpu_core_usage_seconds_total", "CPU time used, by CPU (cgroup v1).", |of, _| {
+        numbered("cpu", of.cpu.usage.percpu.iter().map(|time| nanoseconds(*time)))
     }),
-    counter("cpu_core_usage_seconds_total", "CPU time used, by CPU (cgroup v1).", |of| {
-        let times = of.stats.cpu.usage.percpu.iter().enumerate();
-        times.map(|(cpu, time)| (labels([("cpu", cpu.to_string())]), Nanoseconds(*time))).collect()
+    metric("cpu_periods_total", "Periods of the CPU quota that have begun.", |of, _| {
+        number(of.cpu.throttling.periods)
     }),
-    counter("cpu_periods_total", "Periods of the CPU quota that have begun.", |of| {
-        one(Plain(of.stats.cpu.throttling.periods))
+    metric("cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", |of, _| {
+        number(of.cpu.throttling.throttled_periods)
     }),
-    counter("cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", |of| {
-        one(Plain(of.stats.cpu.throttling.throttled_periods))
-    }),
-    counter("cpu_throttled_seconds_total", "Time for which the CPU quota held tasks back.", |of| {
-        one(Nanoseconds(of.stats.cpu.throttling.throttled_time))
-    }),
-    counter(
+    metric(
+        "cpu_throttled_seconds_total",
+        "Time for which the CPU quota held tasks back.",
+        |of, _| time(of.cpu.throttling.throttled_time),
+    ),
+    metric(
         "pressure_waiting_seconds_total",
         "Time for which some task waited for the resource (PSI, cgroup v2).",
-        |of| pressures(of, |pressure| pressure.some.total),
+        |of, _| pressures(of, |pressure| pressure.some.total),
     ),
-    counter(
+    metric(
         "pressure_stalled_seconds_total",
         "Time for which all tasks waited for the resource (PSI, cgroup v2).",
-        |of| pressures(of, |pressure| pressure.full.total),
+        |of, _| pressures(of, |pressure| pressure.full.total),
     ),
-    gauge("memory_usage_bytes", "Memory in use, with the page cache.", |of| {
-        unless_zero(of.stats.memory.usage.usage)
+    metric("memory_usage_bytes", "Memory in use, with the page cache.", |of, _| {
+        unless_zero(of.memory.usage.usage)
     }),
-    gauge(
+    metric(
         "memory_working_set_bytes",
         "Memory in use without the page cache that can be dropped at once.",
-        |of| {
-            let inactive = of.memory("inactive_file").unwrap_or_default();
-            unless_zero(of.stats.memory.usage.usage.saturating_sub(inactive))
+        |of, _| {
+            let inactive = memory(of, "inactive_file").unwrap_or_default();
+            unless_zero(of.memory.usage.usage.saturating_sub(inactive))
         },
     ),
-    gauge("memory_cache_bytes", "Page cache.", |of| unless_zero(of.stats.memory.cache)),
-    gauge("memory_peak_bytes", "The most memory that ever was in use.", |of| {
-        unless_zero(of.stats.memory.usage.max)
+    metric("memory_cache_bytes", "Page cache.", |of, _| unless_zero(of.memory.cache)),
+    metric("memory_peak_bytes", "The most memory that ever was in use.", |of, _| {
+        unless_zero(of.memory.usage.max)
     }),
-    gauge("memory_limit_bytes", "Limit of memory, if there is one.", |of| {
-        limit(&of.stats.memory.usage)
+    metric("memory_limit_bytes", "Limit of memory, if there is one.", |of, _| {
+        limit(&of.memory.usage)
     }),
-    gauge("memory_swap_usage_bytes", "Memory and swap in use together.", |of| {
-        unless_zero(of.stats.memory.swap.usage)
+    metric("memory_swap_usage_bytes", "Memory and swap in use together.", |of, _| {
+        unless_zero(of.memory.swap.usage)
     }),
-    gauge("memory_swap_limit_bytes", "Limit of memory and swap together, if there is one.", |of| {
-        limit(&of.stats.memory.swap)
+    metric(
+        "memory_swap_limit_bytes",
+        "Limit of memory and swap together, if there is one.",
+        |of, _| limit(&of.memory.swap),
+    ),
+    metric("memory_kernel_usage_bytes", "Kernel memory in use (cgroup v1).", |of, _| {
+        unless_zero(of.memory.kernel.usage)
     }),
-    gauge("memory_kernel_usage_bytes", "Kernel memory in use (cgroup v1).", |of| {
-        unless_zero(of.stats.memory.kernel.usage)
+    metric(
+        "memory_limit_hits_total",
+        "How often the memory limit was hit (cgroup v1).",
+        // Only cgroup v1 reports descendant cgroups separately.
+        |of, _| {
+            let is_legacy = of.memory.raw.contains_key("total_cache");
+            some(is_legacy.then_some(of.memory.usage.failcnt))
+        },
+    ),
+    metric("page_faults_total", "Page faults.", |of, _| some(memory(of, "pgfault"))),
+    metric("major_page_faults_total", "Page faults that were read from a disk.", |of, _| {
+        some(memory(of, "pgmajfault"))
     }),
-    counter("memory_limit_hits_total", "How often the memory limit was hit (cgroup v1).", |of| {
-        match of.is_legacy() {
-            true => one(Plain(of.stats.memory.usage.failcnt)),
-            false => Vec::new(),
-        }
+    metric("pids", "Processes and threads.", |of, _| unless_zero(of.pids.current)),
+    metric("pids_limit", "Limit of processes and threads, if there is one.", |of, _| {
+        unless_zero(of.pids.limit)
     }),
-    counter("page_faults_total", "Page faults.", |of| some(of.memory("pgfault"))),
-    counter("major_page_faults_total", "Page faults that were read from a disk.", |of| {
-        some(of.memory("pgmajfault"))
-    }),
-    gauge("pids", "Processes and threads.", |of| unless_zero(of.stats.pids.current)),
-    gauge("pids_limit", "Limit of processes and threads, if there is one.", |of| {
-        unless_zero(of.stats.pids.limit)
-    }),
-    counter(
+    metric(
         "io_bytes_total",
         "Bytes read from, written to and discarded on block devices.",
-        |of| devices(&of.stats.blkio.io_service_bytes_recursive),
+        |of, _| devices(&of.blkio.io_service_bytes_recursive),
     ),
-    counter("io_operations_total", "Operations on block devices.", |of| {
-        devices(&of.stats.blkio.io_serviced_recursive)
+    metric("io_operations_total", "Operations on block devices.", |of, _| {
+        devices(&of.blkio.io_serviced_recursive)
     }),
-    gauge("hugetlb_usage_bytes", "Huge pages in use, by their size.", |of| {
+    metric("hugetlb_usage_bytes", "Huge pages in use, by their size.", |of, _| {
         pages(of, |pages| Some(pages.usage))
     }),
-    gauge("hugetlb_peak_bytes", "The most huge pages that ever were in use (cgroup v1).", |of| {
-        pages(of, |pages| Some(pages.max).filter(|max| *max > 0))
-    }),
-    counter("hugetlb_limit_hits_total", "How often the limit of huge pages was hit.", |of| {
+    metric(
+        "hugetlb_peak_bytes",
+        "The most huge pages that ever were in use (cgroup v1).",
+        |of, _| pages(of, |pages| Some(pages.max).filter(|max| *max > 0)),
+    ),
+    metric("hugetlb_limit_hits_total", "How often the limit of huge pages was hit.", |of, _| {
         pages(of, |pages| Some(pages.failcnt))
     }),
-    gauge("rdt_cache_occupancy_bytes", "Third level cache in use, by cache domain.", |of| {
-        let all = of.rdt.cmt_stats.iter().flatten();
-        domains(all.map(|domain| domain.llc_occupancy))
+    metric("rdt_cache_occupancy_bytes", "Third level cache in use, by cache domain.", |_, of| {
+        numbered("domain", of.cmt_stats.iter().flatten().map(|domain| domain.llc_occupancy))
     }),
-    counter(
+    metric(
         "rdt_memory_traffic_bytes_total",
         "Bytes moved to and from memory, by cache domain.",
-        |of| domains(of.rdt.mbm_stats.iter().flatten().map(|domain| domain.mbm_total_bytes)),
+        |_, of| {
+            numbered("domain", of.mbm_stats.iter().flatten().map(|domain| domain.mbm_total_bytes))
+        },
     ),
-    counter(
+    metric(
         "rdt_local_memory_traffic_bytes_total",
         "Bytes moved to and from the memory of the cache domain's own node.",
-        |of| domains(of.rdt.mbm_stats.iter().flatten().map(|domain| domain.mbm_local_bytes)),
+        |_, of| {
+            numbered("domain", of.mbm_stats.iter().flatten().map(|domain| domain.mbm_local_bytes))
+        },
     ),
 ];
 
 /// Returns the text for all containers. Each metric is declared once, followed by its lines for all containers.
-pub fn text(all: &[Figures<'_>]) -> String {
+pub fn text(all: &[Usage]) -> String {
     let mut text = String::new();
-    for family in FAMILIES {
-        let mut is_first = true;
-        for figures in all {
-            for sample in (family.samples)(figures) {
-                let _ = match core::mem::take(&mut is_first) {
-                    true => write!(
-                        text,
-                        "# HELP dayfly_container_{0} {1}\n# TYPE dayfly_container_{0} {2}\n",
-                        family.name, family.help, family.kind
-                    ),
-                    false => Ok(()),
-                };
-                write_sample(&mut text, family.name, figures.id, &sample);
-            }
+    for Metric { name, help, samples } in METRICS {
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        let lines: String = all.iter().flat_map(|of| lines(name, of, *samples)).collect();
+        if !lines.is_empty() {
+            let _ = writeln!(text, "# HELP dayfly_container_{name} {help}");
+            let _ = write!(text, "# TYPE dayfly_container_{name} {kind}\n{lines}");
         }
     }
     text
 }
 
-fn write_sample(text: &mut String, name: &str, id: &str, (labels, value): &Sample) {
-    let _ = write!(text, "dayfly_container_{name}{{id=\"{}\"", Escaped(id));
-    for (label, of) in labels {
-        let _ = write!(text, ",{label}=\"{}\"", Escaped(of));
-    }
-    let _ = writeln!(text, "}} {value}");
+fn lines(
+    name: &str,
+    Usage { id, stats, rdt }: &Usage,
+    samples: fn(&Stats, &resctrl::Stats) -> Samples,
+) -> Vec<String> {
+    let id = escaped(id);
+    let line =
+        |(labels, value)| format!("dayfly_container_{name}{{id=\"{id}\"{labels}}} {value}\n");
+    samples(stats, rdt).into_iter().map(line).collect()
 }
 
-/// The value of a label, escaped.
-struct Escaped<'a>(&'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|letter| match letter {
-            '\\' => f.write_str("\\\\"),
-            '"' => f.write_str("\\\""),
-            '\n' => f.write_str("\\n"),
-            _ => f.write_char(letter),
-        })
-    }
+/// Returns the value of a label, escaped.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-impl Figures<'_> {
-    /// Returns a value of memory.stat, including descendant cgroups.
-    fn memory(&self, key: &str) -> Option<u64> {
-        let raw = &self.stats.memory.raw;
-        raw.get(format!("total_{key}").as_str()).or_else(|| raw.get(key)).copied()
-    }
-
-    /// Returns whether memory is counted by cgroup v1, which reports descendant cgroups separately.
-    fn is_legacy(&self) -> bool {
-        self.stats.memory.raw.contains_key("total_cache")
-    }
+/// Returns a label other than the container's id.
+fn label(name: &str, value: impl Display) -> String {
+    format!(",{name}=\"{}\"", escaped(&value.to_string()))
 }
 
-fn labels<const N: usize>(all: [(&'static str, String); N]) -> Vec<(&'static str, String)> {
-    Vec::from(all)
+/// Returns a value of memory.stat, including descendant cgroups.
+fn memory(of: &Stats, key: &str) -> Option<u64> {
+    let raw = &of.memory.raw;
+    raw.get(format!("total_{key}").as_str()).or_else(|| raw.get(key)).copied()
 }
 
-fn one(value: Value) -> Vec<Sample> {
-    Vec::from([(Vec::new(), value)])
+/// Returns a time in seconds.
+fn nanoseconds(time: u64) -> String {
+    format!("{}.{:09}", time / 1_000_000_000, time % 1_000_000_000)
 }
 
-fn some(value: Option<u64>) -> Vec<Sample> {
-    value.map_or_else(Vec::new, |value| one(Plain(value)))
+fn time(nanoseconds: u64) -> Samples {
+    Vec::from([(String::new(), self::nanoseconds(nanoseconds))])
+}
+
+fn number(value: u64) -> Samples {
+    Vec::from([(String::new(), value.to_string())])
+}
+
+fn some(value: Option<u64>) -> Samples {
+    value.map(number).unwrap_or_default()
 }
 
 /// Returns one line with the value. Returns no line for a zero, which means that the controller is missing.
-fn unless_zero(value: u64) -> Vec<Sample> {
+fn unless_zero(value: u64) -> Samples {
     some(Some(value).filter(|value| *value > 0))
 }
 
 /// Returns one line with the memory limit, if one is set. Without a limit, cgroup v1 reports the largest multiple of
 /// the page size.
-fn limit(memory: &MemoryUsage) -> Vec<Sample> {
+fn limit(memory: &MemoryUsage) -> Samples {
     const NONE: u64 = i64::MAX as u64 & !0xffff;
     some(Some(memory.limit).filter(|limit| *limit > 0 && *limit < NONE))
 }
 
-fn pressures(of: &Figures<'_>, time: fn(&Pressure) -> u64) -> Vec<Sample> {
-    let all =
-        [("cpu", &of.stats.cpu.psi), ("memory", &of.stats.memory.psi), ("io", &of.stats.blkio.psi)];
-    all.iter()
-        .filter_map(|(resource, pressure)| {
-            let time = Microseconds(time(pressure.as_ref()?));
-            Some((labels([("resource", resource.to_string())]), time))
-        })
-        .collect()
+/// Returns one line for each value, labelled with its number.
+fn numbered<T: ToString>(name: &str, values: impl Iterator<Item = T>) -> Samples {
+    values.enumerate().map(|(at, value)| (label(name, at), value.to_string())).collect()
+}
+
+fn pressures(of: &Stats, time: fn(&Pressure) -> u64) -> Samples {
+    let all = [("cpu", &of.cpu.psi), ("memory", &of.memory.psi), ("io", &of.blkio.psi)];
+    let line = |(resource, pressure): (&str, &Option<Pressure>)| {
+        let time = time(pressure.as_ref()?);
+        let seconds = format!("{}.{:06}", time / 1_000_000, time % 1_000_000);
+        Some((label("resource", resource), seconds))
+    };
+    all.into_iter().filter_map(line).collect()
 }
 
 /// Returns one line for each device and operation. Totals and the entries `sync` and `async` are left out.
-fn devices(entries: &[BlkioEntry]) -> Vec<Sample> {
-    let mut samples: Vec<Sample> = Vec::new();
+fn devices(entries: &[BlkioEntry]) -> Samples {
+    let mut samples = Samples::new();
     for BlkioEntry { major, minor, op, value } in entries {
         let operation = op.to_ascii_lowercase();
         if matches!(&*operation, "read" | "write" | "discard") {
-            let device = ("device", format!("{major}:{minor}"));
-            samples.push((labels([device, ("operation", operation)]), Plain(*value)));
+            let device = label("device", format_args!("{major}:{minor}"));
+            samples.push((device + &label("operation", operation), value.to_string()));
         }
     }
     samples
 }
 
-fn pages(of: &Figures<'_>, figure: fn(&cgroup::stats::HugetlbStats) -> Option<u64>) -> Vec<Sample> {
-    let all = of.stats.hugetlb.iter();
-    all.filter_map(|(size, pages)| {
-        Some((labels([("page_size", size.clone())]), Plain(figure(pages)?)))
-    })
-    .collect()
-}
-
-fn domains(figures: impl Iterator<Item = u64>) -> Vec<Sample> {
-    let all = figures.enumerate();
-    all.map(|(domain, bytes)| (labels([("domain", domain.to_string())]), Plain(bytes))).collect()
+fn pages(of: &Stats, figure: fn(&HugetlbStats) -> Option<u64>) -> Samples {
+    let line = |(size, pages)| Some((label("page_size", size), figure(pages)?.to_string()));
+    of.hugetlb.iter().filter_map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cgroup::stats::{HugetlbStats, PressureData};
+    use cgroup::stats::PressureData;
     use std::collections::{BTreeMap, BTreeSet};
+
+    fn usage(id: &str, stats: Stats) -> Usage {
+        Usage { id: id.into(), stats, rdt: resctrl::Stats::default() }
+    }
 
     fn stats() -> Stats {
         let mut stats = Stats::default();
@@ -322,8 +280,7 @@ mod tests {
 
     #[test]
     fn each_name_once() {
-        let (stats, rdt) = (stats(), resctrl::Stats::default());
-        let all = ["a", "b"].map(|id| Figures { id, stats: &stats, rdt: &rdt });
+        let all = ["a", "b"].map(|id| usage(id, stats()));
         let text = text(&all);
         let (mut names, mut current) = (BTreeSet::new(), "");
         for line in text.lines() {
@@ -355,11 +312,11 @@ mod tests {
 
     #[test]
     fn no_figure_no_line() {
-        let (mut stats, rdt) = (Stats::default(), resctrl::Stats::default());
+        let mut stats = Stats::default();
         assert_eq!(text(&[]), "");
         for none in [0, u64::MAX, 0x7fff_ffff_ffff_f000] {
             stats.memory.usage.limit = none;
-            let text = text(&[Figures { id: "a", stats: &stats, rdt: &rdt }]);
+            let text = text(&[usage("a", stats.clone())]);
             assert!(!text.contains("memory") && !text.contains("pids"), "{text}");
             assert!(text.contains("cpu_usage_seconds_total{id=\"a\"} 0.000000000\n"));
         }

@@ -51,7 +51,7 @@ impl<'a> Verdicts<'a> {
     /// Returns one line per rule, with the rule's name, the outcome of its check, what the rule requires, and why. The
     /// line of a broken rule is followed by the steps that break the rule.
     pub fn text(&self) -> String {
-        let mut rows = Vec::from([["RULE", "VERDICT", "REASON"].map(String::from)]);
+        let mut rows = Vec::new();
         for (rule, outcome) in &self.list {
             let reason = format!("{}: {}", rule.what, rule.why);
             rows.push([rule.name.to_string(), verdict(outcome).to_string(), reason]);
@@ -60,7 +60,7 @@ impl<'a> Verdicts<'a> {
                 rows.push([String::new(), String::new(), line.trim_end().to_string()]);
             }
         }
-        table::layout(&rows)
+        table::layout(["RULE", "VERDICT", "REASON"], rows)
     }
 
     /// Returns the outcomes as JSON: a list of rules with `rule`, `verdict`, `what` and `why`. A broken rule also has
@@ -74,9 +74,7 @@ impl<'a> Verdicts<'a> {
             Entry { rule: name, verdict: verdict(outcome), what, why, steps: self.steps(outcome) }
         };
         let list: Vec<Entry<'_>> = self.list.iter().map(entry).collect();
-        let mut text = super::indented_json(&list)?;
-        text.push('\n');
-        Ok(text)
+        Ok(super::indented_json(&list)? + "\n")
     }
 
     fn steps(&self, outcome: &Outcome) -> Vec<Step> {

@@ -1,26 +1,15 @@
 //! The commands `run` and `logs`.
 
-use crate::commands;
+use crate::commands::*;
 use crate::definition::Action::{Run, Status};
-use crate::definition::options::images::*;
 use crate::definition::options::*;
-use crate::definition::{Command, Example, Order, count, joined};
-use crate::option::Opt;
-
-/// The options of `run`, in the order in which the help lists them.
-const OF_RUN: &[&[&Opt]] = &[
-    &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP, &REMOVE],
-    &[&PID_FILE, &NO_SUBREAPER],
-    OF_STARTS,
-    &[&IMAGE],
-    OF_IMAGES,
-    OF_LAYERS,
-    &[&ROOTFS_STATS, &TRACE],
-];
+use crate::definition::{Command, Order};
 
 /// The command `run`.
-pub(super) const RUN: Command = Command {
-    description: "\
+pub(super) const RUN: Command =
+    Command::new("run", Status(run::command), "create a container, run it and delete it")
+        .description(
+            "\
 Waits for the program to end, returns its exit status (128 plus the number of a
 signal that killed it), and deletes the container. Signals are forwarded to the
 program.
@@ -40,47 +29,41 @@ With --template, a template (\"dayfly template\") forks the program instead of
 executing it, \"run --template NAME [ARG...]\". The arguments follow those of the
 template's program. The bundle is the template's; with --bundle, the container's
 id precedes the arguments.",
-    order: Order::MixedUnless(&[(&IMAGE, "[COMMAND] [ARG...]"), (&TEMPLATE, "[ARG...]")]),
-    options: &joined::<{ count(OF_RUN) }>(OF_RUN),
-    examples: &[
-        Example { line: "run -b /srv/web web", does: "run the bundle /srv/web" },
-        Example {
-            line: "run -it --image debian --userns auto bash",
-            does: "run a shell in an image of the store",
-        },
-        Example {
-            line: "run -d --name web -v /srv/www:/www:ro -m 256m --image web",
-            does: "run an image with a directory of the host and a limit, and keep its output",
-        },
-        Example {
-            line: "run --template resize photo.jpg",
-            does: "run a program that the template resize has warmed up",
-        },
-        Example {
-            line: "run --trace - -b /srv/web web",
-            does: "run the bundle, and print the time of each step of the start",
-        },
-    ],
-    ..Command::new(
-        "run",
-        Status(commands::run::command),
-        "create a container, run it and delete it",
-    )
-};
+        )
+        .options(&[
+            &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP],
+            &[&REMOVE, &PID_FILE, &NO_SUBREAPER],
+            OF_STARTS,
+            &[&IMAGE],
+            OF_IMAGES,
+            OF_LAYERS,
+            &[&ROOTFS_STATS, &TRACE],
+        ])
+        .order(Order::MixedUnless(&[(&IMAGE, "[COMMAND] [ARG...]"), (&TEMPLATE, "[ARG...]")]))
+        .examples(&[
+            ("run -b /srv/web web", "run the bundle /srv/web"),
+            ("run -it --image debian --userns auto bash", "run a shell in an image of the store"),
+            (
+                "run -d --name web -v /srv/www:/www:ro -m 256m --image web",
+                "run an image with a directory of the host and a limit, and keep its output",
+            ),
+            (
+                "run --template resize photo.jpg",
+                "run a program that the template resize has warmed up",
+            ),
+            (
+                "run --trace - -b /srv/web web",
+                "run the bundle, and print the time of each step of the start",
+            ),
+        ]);
 
 /// The command `logs`.
-pub(super) const LOGS: Command = Command {
-    description: "\
+pub(super) const LOGS: Command =
+    Command::new("logs", Run(logs::command), "print the output of a container in the background")
+        .description(
+            "\
 Prints the standard output and standard error of a container that \"dayfly run -d
 --image\" has started. The output is kept until the container is deleted.",
-    options: &[&FOLLOW, &TAIL],
-    examples: &[Example {
-        line: "logs -f --tail 10 web",
-        does: "print the last ten lines, and new output",
-    }],
-    ..Command::new(
-        "logs",
-        Run(commands::logs::command),
-        "print the output of a container in the background",
-    )
-};
+        )
+        .options(&[&[&FOLLOW, &TAIL]])
+        .examples(&[("logs -f --tail 10 web", "print the last ten lines, and new output")]);

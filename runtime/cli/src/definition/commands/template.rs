@@ -1,14 +1,18 @@
 //! The command `template`.
 
-use crate::commands;
+use crate::commands::*;
 use crate::definition::Action::Run;
-use crate::definition::options::templates::*;
+use crate::definition::Command;
 use crate::definition::options::*;
-use crate::definition::{Argument, Command, Example};
 
 /// The command `template`.
-pub(super) const COMMAND: Command = Command {
-    description: "\
+pub(super) const COMMAND: Command = Command::new(
+    "template",
+    Run(template::command),
+    "keep a warmed-up program that forks containers",
+)
+.description(
+    "\
 A template is a container whose program has loaded what it needs, and forks the
 programs of other containers. Such a program is at work in the time of a fork,
 not of its own warm-up. It waits for requests by a small library, such as
@@ -27,19 +31,11 @@ with a warning.
 \"template ls\" lists templates. \"template rm NAME\" ends a template; containers
 that it has forked go on. A template and its containers share address-space
 layout and secrets of the warm-up: use one template per tenant.",
-    options: &[&BUNDLE, &CONFIG, &FOR, &READY_WITHIN, &KILL_CHILDREN, &LS_FORMAT, &TRACE],
-    arguments: &[Argument::new("ACTION"), Argument::new("NAME").optional()],
-    examples: &[
-        Example {
-            line: "template create --bundle /srv/resize resize",
-            does: "warm up the program of a bundle",
-        },
-        Example { line: "template ls", does: "list templates and the number of their containers" },
-        Example { line: "template rm resize", does: "end the template resize" },
-    ],
-    ..Command::new(
-        "template",
-        Run(commands::template::command),
-        "keep a warmed-up program that forks containers",
-    )
-};
+)
+.options(&[&[&BUNDLE, &CONFIG, &FOR, &READY_WITHIN, &KILL_CHILDREN, &LS_FORMAT, &TRACE]])
+.arguments("ACTION [NAME]")
+.examples(&[
+    ("template create --bundle /srv/resize resize", "warm up the program of a bundle"),
+    ("template ls", "list templates and the number of their containers"),
+    ("template rm resize", "end the template resize"),
+]);
