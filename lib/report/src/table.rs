@@ -9,12 +9,24 @@ pub struct Table {
     left: Vec<usize>,
 }
 
+/// A column of [`Table::of`]: a heading, and the text of its cell in a row.
+pub type Column<'a, R> = (&'a str, &'a dyn Fn(&R) -> String);
+
 impl Table {
     /// Returns a table without rows.
     #[must_use]
     pub fn new(headings: &[&str]) -> Self {
         let headings = headings.iter().map(|&heading| heading.to_owned()).collect();
         Self { rows: vec![headings], left: vec![0] }
+    }
+
+    /// Makes a table with a row for each of `rows`.
+    pub fn of<R>(rows: impl IntoIterator<Item = R>, columns: &[Column<'_, R>]) -> Self {
+        let mut table = Self::new(&columns.iter().map(|(heading, _)| *heading).collect::<Vec<_>>());
+        for row in rows {
+            table.row(columns.iter().map(|(_, cell)| cell(&row)).collect());
+        }
+        table
     }
 
     /// Returns a table without rows that has no headings, such as one of names and values.
