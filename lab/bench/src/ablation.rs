@@ -5,20 +5,38 @@
 //! only.
 
 use crate::Error;
-use crate::options::Ablation;
-use crate::race::{Series, race};
+use crate::arguments::{Common, Timing};
+use crate::race::{Operation, Series, races};
 use crate::results;
-use crate::runtime::Runtime;
-use crate::session::Outcome;
+use crate::session::{Experiment, Outcome, own};
 use crate::stand::{Entrant, Stand};
+use clap::Args;
 use measure::bootstrap::{self, Estimate, Pairing};
 use measure::chart::Picture;
 use measure::statistics::Summary;
 use plan::FastPaths;
 use report::Table;
-use report::count::counted;
 use serde::Serialize;
-use std::fmt::Write;
+
+/// `ablation`.
+#[derive(Debug, Args)]
+pub struct Ablation {
+    /// Options of all experiments; only the first runtime takes part.
+    #[command(flatten)]
+    pub common: Common,
+    /// The number of rounds, and pauses.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// Fast paths to omit, one after the other [default: all]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// Omit fast paths by lever: parallelism, caching, elimination of unneeded work
+    #[arg(long, conflicts_with = "without")]
+    pub levers: bool,
+    /// The timed operations
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "run")]
+    pub operation: Vec<Operation>,
+}
 
 /// The fast paths, grouped by the three levers of Hall and Ramachandran, "Opportunities for Optimizing the Container
 /// Runtime", section VI.
@@ -59,65 +77,52 @@ struct Row {
     ratio: Option<Estimate>,
 }
 
-/// Returns the entrants. The first one is dayfly with all fast paths. For each fast path or lever that `options`
-/// selects (by default each fast path), one entrant is dayfly without it. If `options` selects several, the last
-/// entrant is dayfly without any of them.
-#[must_use]
-pub fn entrants(runtime: &Runtime, options: &Ablation) -> Vec<Entrant> {
-    let entrant = |name: &str, without: &str| Entrant {
-        name: name.to_owned(),
-        environment: match without {
-            "" => Vec::new(),
-            names => vec![(plan::WITHOUT.to_owned(), names.to_owned())],
-        },
-        ..Entrant::new(runtime.clone())
-    };
-    let left_out: Vec<(String, String)> = if options.levers {
-        LEVERS.iter().map(|(lever, fast_paths)| ((*lever).to_owned(), names(*fast_paths))).collect()
-    } else {
-        let all = names(FastPaths::all());
-        let known = || all.split(',').map(str::to_owned).collect();
-        let named = if options.without.is_empty() { known() } else { options.without.clone() };
-        named.into_iter().map(|name| (name.clone(), name)).collect()
-    };
-    let mut entrants = vec![entrant(BASELINE, "")];
-    entrants.extend(left_out.iter().map(|(name, without)| entrant(name, without)));
-    if left_out.len() > 1 {
-        let all: Vec<&str> = left_out.iter().map(|(_, without)| without.as_str()).collect();
-        entrants.push(entrant(ALL, &all.join(",")));
+impl Experiment for Ablation {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    entrants
+
+    /// Returns the entrants. The first one is dayfly with all fast paths. For each fast path or lever that the options
+    /// selects (by default each fast path), one entrant is dayfly without it. If the options selects several, the last
+    /// entrant is dayfly without any of them.
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        let dayfly = Entrant::new(own(&self.common)?);
+        let entrant = |name: &str, without: &str| Entrant {
+            environment: vec![(plan::WITHOUT.to_owned(), without.to_owned())],
+            ..dayfly.called(name)
+        };
+        let known = names(FastPaths::all());
+        let left_out: Vec<(String, String)> = if self.levers {
+            LEVERS.iter().map(|(lever, paths)| ((*lever).to_owned(), names(*paths))).collect()
+        } else if self.without.is_empty() {
+            known.split(',').map(|name| (name.to_owned(), name.to_owned())).collect()
+        } else {
+            self.without.iter().map(|name| (name.clone(), name.clone())).collect()
+        };
+        let mut entrants = vec![dayfly.called(BASELINE)];
+        entrants.extend(left_out.iter().map(|(name, without)| entrant(name, without)));
+        if left_out.len() > 1 {
+            let all: Vec<&str> = left_out.iter().map(|(_, without)| without.as_str()).collect();
+            entrants.push(entrant(ALL, &all.join(",")));
+        }
+        Ok(entrants)
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let series = races(stand, entrants, &self.operation, &self.timing)?;
+        let rows: Vec<Row> = series.iter().filter_map(|of| row(&series, of)).collect();
+        Ok(Outcome {
+            json: vec![("rows", results::value(&rows)?)],
+            pictures: [picture(&rows)].into_iter().chain(before_and_after(&series)).collect(),
+            ..Outcome::of_series(&series, BASELINE, &[text(&rows)])?
+        })
+    }
 }
 
 /// Returns the names of fast paths, separated by commas, as in the environment variable [`plan::WITHOUT`].
 fn names(fast_paths: FastPaths) -> String {
     let named = FastPaths::NAMES.iter().filter(|(_, one)| fast_paths.contains(*one));
     named.map(|(name, _)| *name).collect::<Vec<_>>().join(",")
-}
-
-/// Runs the experiment.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Ablation,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let mut series = Vec::new();
-    for &operation in &options.operation {
-        for rounds in options.timing.by_pause() {
-            series.extend(race(stand, entrants, operation, rounds)?);
-        }
-    }
-    let rows: Vec<Row> = series.iter().filter_map(|of| row(&series, of)).collect();
-    Ok(Outcome {
-        text: text(&rows),
-        json: vec![("rows", results::value(&rows)?)],
-        csv: results::csv(&series),
-        pictures: [Some(picture(&rows)), before_and_after(&series)].into_iter().flatten().collect(),
-        ..Outcome::default()
-    })
 }
 
 /// Draws two distributions of the first step's times: with all fast paths, and without any of the omitted ones. Returns
@@ -163,48 +168,18 @@ fn picture(rows: &[Row]) -> Picture {
     )
 }
 
+/// Formats what each fast path is worth.
 fn text(rows: &[Row]) -> String {
-    let mut text = String::new();
-    let mut done: Vec<String> = Vec::new();
-    for row in rows {
-        let title = results::title(&row.step, row.pause_ms);
-        if done.contains(&title) {
-            continue;
-        }
-        let mut table =
-            Table::new(&["left out", "median ms", "σ", "it is worth µs", "95 %", "of the start"]);
-        let group =
-            rows.iter().filter(|other| results::title(&other.step, other.pause_ms) == title);
-        for row in group {
-            table.row(cells(row));
-        }
-        let _ = writeln!(text, "{title}, {}\n{table}", counted(row.wall_us.count, "round"));
-        done.push(title);
+    let mut table = Table::new(&["left out", "", "it is worth µs", "95 %", "of the start"]);
+    for row in rows.iter().filter(|row| row.without != BASELINE) {
+        let mut cells = vec![row.without.clone(), results::title(&row.step, row.pause_ms)];
+        cells.extend(results::difference(row.worth_us));
+        let shown = row.worth_us.is_some_and(|worth| worth.differs_from(0.0));
+        let ratio = row.ratio.filter(|_| shown);
+        cells.extend(ratio.map(|ratio| format!("{:+.1} %", (ratio.value - 1.0) * 100.0)));
+        table.row(cells);
     }
-    text
-}
-
-fn cells(row: &Row) -> Vec<String> {
-    let name = if row.without == BASELINE { "(nothing)" } else { &row.without };
-    let mut cells = vec![
-        name.to_owned(),
-        format!("{:.3}", row.wall_us.median / 1e3),
-        format!("{:.3}", row.wall_us.deviation / 1e3),
-    ];
-    if let (Some(worth), Some(ratio)) = (row.worth_us, row.ratio) {
-        let shown = worth.differs_from(0.0);
-        let figure = || format!("{:.0}", worth.value);
-        cells.push(if shown { figure() } else { "nothing shown".to_owned() });
-        cells.push(format!("[{:.0} {:.0}]", worth.low, worth.high));
-        cells.push(if shown {
-            format!("{:+.1} %", (ratio.value - 1.0) * 100.0)
-        } else {
-            String::new()
-        });
-    } else if row.without != BASELINE {
-        cells.push("too few rounds".to_owned());
-    }
-    cells
+    table.left(&[0, 1]).to_string()
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@
 //! them.
 
 use crate::process;
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -31,9 +30,7 @@ pub fn is_split() -> bool {
     static IS_SPLIT: OnceLock<bool> = OnceLock::new();
     *IS_SPLIT.get_or_init(|| {
         (0..COMMANDS).all(|_| {
-            let mut command = Command::new("/bin/true");
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let sample = process::run(&mut command, Duration::from_secs(5));
+            let sample = process::run(&mut process::quiet("/bin/true"), Duration::from_secs(5));
             sample
                 .is_ok_and(|sample| !sample.usage.user.is_zero() && !sample.usage.system.is_zero())
         })

@@ -1,42 +1,43 @@
 //! `burst`: runs many containers with several in flight, and probes the host's responsiveness meanwhile.
 
-use crate::Error;
+use crate::arguments::{Common, some};
 use crate::container::Container;
-use crate::options::Burst;
+use crate::figures::Figures;
 use crate::probe::{Health, Probe};
-use crate::results::{self, judged};
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
-use measure::bootstrap::{self, Estimate, Pairing};
+use crate::race::{Rounds, in_turns};
+use crate::results;
+use crate::session::{Experiment, Outcome, all};
+use crate::stand::{Entrant, Stand, first};
+use crate::{Error, concurrent};
+use clap::Args;
 use measure::chart::{Axis, Picture};
-use measure::progress::Progress;
 use measure::statistics::Summary;
-use report::Table;
-use report::count::counted;
-use report::csv::quoted;
 use report::interrupt;
 use serde::Serialize;
-use std::fmt::Write;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use sys::clone::CloneFlags;
 use topology::limit::{LONGEST_WAIT, Limit};
 
-/// Returns the entrants: all runtimes without a limit of starts in flight, and each dayfly also with each of `limits`.
-#[must_use]
-pub fn entrants(runtimes: Vec<Entrant>, limits: &[u16]) -> Vec<Entrant> {
-    let mut entrants = runtimes;
-    let own: Vec<Entrant> =
-        entrants.iter().filter(|entrant| entrant.runtime.is_dayfly()).cloned().collect();
-    for entrant in own {
-        entrants.extend(limits.iter().map(|&limit| Entrant {
-            name: format!("{}, {limit} at once", entrant.name),
-            limit: Some(limit),
-            ..entrant.clone()
-        }));
-    }
-    entrants
+/// `burst`.
+#[derive(Debug, Args)]
+pub struct Burst {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// Containers in flight
+    #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16")]
+    pub width: Vec<usize>,
+    /// Also run dayfly with this limit of starts in flight, set like "dayfly host limit", in an IPC namespace of the
+    /// experiment's own
+    #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32_767))]
+    pub start_limit: Vec<u16>,
+    /// Containers per round
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 32)]
+    pub count: usize,
+    /// Rounds of each runtime at each width
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 8)]
+    pub rounds: usize,
 }
 
 /// A limit of starts in flight, removed when dropped.
@@ -76,82 +77,123 @@ impl Load {
     pub(crate) fn is_empty(&self) -> bool {
         self.latencies_us.is_empty() && self.failed == 0
     }
+
+    /// Adds the load of an entrant in a case to the figures.
+    pub(crate) fn add_to(&self, figures: &mut Figures, case: &str, entrant: &str) {
+        let ms = self.latencies_us.iter().map(|us| us / 1e3);
+        figures.rounds(
+            format!("{case}: containers"),
+            "containers/s",
+            entrant,
+            self.rates.iter().copied(),
+        );
+        figures.singles(format!("{case}: a container"), "ms", entrant, ms);
+        self.health.add_to(figures, case, entrant);
+    }
+
+    /// Tells how many containers of a case failed, and why.
+    pub(crate) fn failures(&self, case: &str) -> String {
+        match &self.reason {
+            Some(reason) => format!("{case}: {} failed: {reason}\n", self.failed),
+            None => String::new(),
+        }
+    }
 }
 
-/// An entrant's load, compared with the first entrant's.
-#[derive(Debug, Default, Serialize)]
-struct Row {
+/// The load of an entrant with this many containers in flight.
+#[derive(Debug, Serialize)]
+struct Row<'a> {
     width: usize,
-    runtime: String,
+    runtime: &'a str,
     #[serde(flatten)]
     load: Load,
-    /// The first entrant's rate ÷ this entrant's rate.
-    ratio: Option<Estimate>,
 }
 
-/// Runs the experiment: for every width, the entrants take turns round by round.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Burst,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    if entrants.iter().any(|entrant| entrant.limit.is_some()) {
-        // The limit of starts belongs to an IPC namespace. With a namespace of its own, the experiment leaves the
-        // host's limit unchanged.
-        sys::ns::unshare(CloneFlags::NEWIPC)
-            .map_err(|errno| report::Error::system("unshare", "the IPC namespace", errno))?;
+impl Experiment for Burst {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let mut progress = Progress::new();
-    let idle = Probe::watch(|| thread::sleep(Duration::from_secs(1))).1;
-    warm_up(stand, entrants)?;
-    let racers = entrants.to_vec();
-    let mut rows = Vec::new();
-    for &width in &options.width {
-        let start = rows.len();
-        rows.extend(racers.iter().map(|racer| Row {
-            width,
-            runtime: racer.name.clone(),
-            ..Row::default()
-        }));
-        for round in 0..options.rounds {
-            progress.tell(&format!("burst, {width} in flight"), round, options.rounds);
-            for place in 0..racers.len() {
-                let at = (round + place) % racers.len();
-                if entrants[at].failure.is_some() {
-                    continue;
-                }
-                let load = &mut rows[start + at].load;
-                burst(stand, &racers[at], width, options.count, load)?;
-                if load.failed > options.count * options.rounds / 2 {
-                    entrants[at].failure.clone_from(&load.reason);
-                }
+
+    /// Returns all runtimes without a limit of starts in flight, and each dayfly also with each limit.
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        let mut entrants = all(&self.common)?;
+        let own = entrants.iter().filter(|entrant| entrant.runtime.is_dayfly());
+        let limited = |entrant: &Entrant, limit: u16| Entrant {
+            limit: Some(limit),
+            ..entrant.called(format!("{}, {limit} at once", entrant.name))
+        };
+        let limited: Vec<_> =
+            own.flat_map(|own| self.start_limit.iter().map(|&limit| limited(own, limit))).collect();
+        entrants.extend(limited);
+        Ok(entrants)
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        if entrants.iter().any(|entrant| entrant.limit.is_some()) {
+            sys::ns::unshare(CloneFlags::NEWIPC)
+                .map_err(|errno| report::Error::system("unshare", "the IPC namespace", errno))?;
+        }
+        let idle = idle();
+        warm_up(stand, entrants)?;
+        let mut rows = Vec::new();
+        let mut figures = Figures::default();
+        for &width in &self.width {
+            let loads = bursts(stand, entrants, [width, self.count, self.rounds])?;
+            for (entrant, load) in entrants.iter().zip(loads).filter(|(_, load)| !load.is_empty()) {
+                load.add_to(&mut figures, &format!("{width} in flight"), &entrant.name);
+                rows.push(Row { width, runtime: &entrant.name, load });
             }
         }
-        compare(&mut rows[start..]);
+        idle.add_to(&mut figures, "an idle host", "(idle)");
+        let mut outcome = figures.outcome(first(entrants));
+        outcome.pictures = pictures(&rows);
+        for Row { width, runtime, load } in &rows {
+            outcome.text += &load.failures(&format!("{runtime}, {width} in flight"));
+        }
+        outcome.with("idle", &idle)?.with("rows", &rows)
     }
-    drop(progress);
-    rows.retain(|row| !row.load.is_empty());
-    Ok(Outcome {
-        text: text(&rows, &idle, options.count),
-        json: vec![("idle", results::value(&idle)?), ("rows", results::value(&rows)?)],
-        csv: csv(&rows),
-        pictures: pictures(&rows),
-        ..Outcome::default()
-    })
+}
+
+/// Probes the host while it has nothing to do.
+pub(crate) fn idle() -> Health {
+    Probe::watch(|| thread::sleep(Duration::from_secs(1))).1
 }
 
 /// Runs one uncounted container of each entrant. An entrant that fails is excluded.
-pub(crate) fn warm_up(stand: &Stand, entrants: &mut [Entrant]) -> Result<(), Error> {
+///
+/// # Errors
+/// Errors of the harness itself; an interrupt.
+pub(crate) fn warm_up(stand: &Stand, entrants: &[Entrant]) -> Result<(), Error> {
     for entrant in entrants {
-        let racer = entrant.clone();
-        let result = Container::new(stand, &racer, &[])?.run();
+        let run = || Ok(Container::new(stand, entrant, &[])?.run()?);
+        entrant.attempt(run())?;
         interrupt::check()?;
-        entrant.failure = result.err().map(|fault| fault.to_string());
     }
     Ok(())
+}
+
+/// Runs `rounds` bursts of `count` containers, `width` at a time, of each entrant. An entrant of whose containers half
+/// have failed is excluded.
+///
+/// # Errors
+/// Errors of the harness itself; an interrupt.
+pub(crate) fn bursts(
+    stand: &Stand,
+    entrants: &[Entrant],
+    [width, count, rounds]: [usize; 3],
+) -> Result<Vec<Load>, Error> {
+    let mut loads: Vec<Load> = entrants.iter().map(|_| Load::default()).collect();
+    let title = format!("{width} in flight");
+    in_turns(entrants, Rounds { timed: rounds, ..Rounds::default() }, &title, |at| {
+        burst(stand, &entrants[at], width, count, &mut loads[at])?;
+        match &loads[at].reason {
+            Some(reason) if loads[at].failed > count * rounds / 2 => {
+                Err(Error::Out(reason.clone()))
+            }
+            _ => Ok(()),
+        }
+    })?;
+    Ok(loads)
 }
 
 /// Runs `count` containers, `width` at a time, and adds the results to `load`.
@@ -163,30 +205,15 @@ pub(crate) fn burst(
     load: &mut Load,
 ) -> Result<(), Error> {
     // Bundles are written before the clock starts, and removed after it stops.
-    let waiting: Result<Vec<_>, _> =
-        (0..count).map(|_| Container::new(stand, racer, &[])).collect();
-    let (waiting, done) = (Mutex::new(waiting?), Mutex::new(Vec::with_capacity(count)));
+    let waiting = (0..count).map(|_| Container::new(stand, racer, &[]));
+    let mut waiting: Vec<_> = waiting.collect::<Result<_, _>>()?;
     let _limited = racer.limit.map(Limited::to).transpose()?;
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let work = || {
-        while let Some(container) = next().filter(|_| !interrupt::came()) {
-            let result = container.run();
-            done.lock().unwrap_or_else(PoisonError::into_inner).push((container, result));
-        }
-    };
-    let (time, health) = Probe::watch(|| {
-        let start = Instant::now();
-        thread::scope(|scope| {
-            for _ in 0..width {
-                scope.spawn(work);
-            }
-        });
-        start.elapsed()
-    });
+    let run = |(): &mut (), container: &mut Container<'_>| container.run();
+    let work = || concurrent::work(vec![(); width], waiting.iter_mut(), run);
+    let ((time, done), health) = Probe::watch(work);
     interrupt::check()?;
-    let done: Vec<(Container<'_>, _)> = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     let before = load.latencies_us.len();
-    for (_, result) in &done {
+    for result in &done {
         match result {
             Ok(sample) => load.latencies_us.push(sample.wall.as_secs_f64() * 1e6),
             Err(fault) => {
@@ -200,19 +227,11 @@ pub(crate) fn burst(
     Ok(())
 }
 
-/// Compares the rates at one width with the first entrant's.
-fn compare(rows: &mut [Row]) {
-    let Some((first, rest)) = rows.split_first_mut() else { return };
-    for row in rest {
-        row.ratio = bootstrap::ratio(&first.load.rates, &row.load.rates, Pairing::Paired);
-    }
-}
-
 /// Draws the latency, the failures, the rate and the host's responsiveness as functions of the number of containers in
 /// flight.
-fn pictures(rows: &[Row]) -> Vec<Picture> {
+fn pictures(rows: &[Row<'_>]) -> Vec<Picture> {
     let curves = |title: &str, unit: Axis, figure: &dyn Fn(&Load) -> Option<f64>| {
-        let rows = rows.iter().map(|row| (row.runtime.clone(), row.width, figure(&row.load)));
+        let rows = rows.iter().map(|row| (row.runtime.to_owned(), row.width, figure(&row.load)));
         results::over_width(title, unit, rows)
     };
     let ms = |us: Option<f64>| us.map(|us| us / 1e3);
@@ -236,65 +255,4 @@ fn pictures(rows: &[Row]) -> Vec<Picture> {
         pictures.push(curves("Containers that fail", Axis::linear("%"), &share));
     }
     pictures
-}
-
-fn text(rows: &[Row], idle: &Health, count: usize) -> String {
-    let first = rows.first().map_or("", |row| &row.runtime);
-    let ratio = format!("{first} ÷ it");
-    let mut widths: Vec<usize> = rows.iter().map(|row| row.width).collect();
-    widths.dedup();
-    let mut text = String::new();
-    for width in widths {
-        let headings =
-            ["", "containers/s", &ratio, "95 %", "median ms", "p90", "p99", "max", "failed"];
-        let mut table = Table::new(&headings);
-        let mut health = Table::new(&Health::HEADINGS);
-        health.row(idle.cells("(idle)"));
-        let mut rounds = 0;
-        for row in rows.iter().filter(|row| row.width == width) {
-            rounds = rounds.max(row.load.rates.len());
-            table.row(cells(row, first));
-            health.row(row.load.health.cells(&row.runtime));
-        }
-        let _ = writeln!(
-            text,
-            "{width} in flight, {} of {count}\n{table}\n{health}",
-            counted(rounds, "round")
-        );
-    }
-    for row in rows.iter().filter(|row| row.load.failed > 0) {
-        let reason = row.load.reason.as_deref().unwrap_or_default();
-        let _ = writeln!(
-            text,
-            "{}, {} in flight: {} failed: {reason}",
-            row.runtime, row.width, row.load.failed
-        );
-    }
-    text
-}
-
-fn cells(row: &Row, first: &str) -> Vec<String> {
-    let rate = Summary::of(&row.load.rates).map_or(f64::NAN, |rates| rates.median);
-    let mut cells = vec![row.runtime.clone(), format!("{rate:.1}")];
-    cells.extend(match row.ratio {
-        Some(ratio) => judged(ratio),
-        None if row.runtime == first => [String::new(), String::new()],
-        None => ["too few rounds".to_owned(), String::new()],
-    });
-    let times = Summary::of(&row.load.latencies_us);
-    let times = times.map(|times| [times.median, times.p90, times.p99, times.max]);
-    cells.extend(times.into_iter().flatten().map(|us| format!("{:.2}", us / 1e3)));
-    cells.resize(8, "-".to_owned());
-    cells.push(row.load.failed.to_string());
-    cells
-}
-
-fn csv(rows: &[Row]) -> String {
-    let mut text = String::from("width,runtime,container,latency_us\n");
-    for row in rows {
-        for (at, us) in row.load.latencies_us.iter().enumerate() {
-            let _ = writeln!(text, "{},{},{at},{us:.1}", row.width, quoted(&row.runtime));
-        }
-    }
-    text
 }

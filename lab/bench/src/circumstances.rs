@@ -74,6 +74,12 @@ impl Circumstances {
         }
     }
 
+    /// Records the circumstances of an experiment whose containers, if any, are not the harness's.
+    #[must_use]
+    pub fn of_host(container: &str) -> Self {
+        Self::take(container.to_owned(), Vec::new(), Path::new("/run"))
+    }
+
     /// Formats the circumstances as a few lines of text.
     #[must_use]
     pub fn to_text(&self) -> String {

@@ -3,11 +3,13 @@
 //! The `ociVersion` is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a
 //! later version.
 
-use crate::Error;
-use clap::ValueEnum;
+use crate::{Error, rootfs};
+use clap::{Args, ValueEnum};
 use defaults::{CAPABILITIES, seccomp};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::fs;
+use std::path::PathBuf;
 
 /// The host uid that root of a user namespace is mapped to.
 pub const MAPPED_ROOT: u32 = 100_000;
@@ -36,18 +38,6 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// Returns the name of this kind of container in options and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Seccomp => "seccomp",
-            Self::Plain => "plain",
-            Self::Userns => "userns",
-            Self::Hooks => "hooks",
-            Self::Joined => "joined",
-        }
-    }
-
     /// Returns the owner of the root filesystem.
     #[must_use]
     pub fn owner(self) -> u32 {
@@ -58,10 +48,8 @@ impl Profile {
 /// Returns the configuration of a container of the kind `profile`, with its root filesystem in `rootfs`. For
 /// [`Profile::Joined`], the configuration has new namespaces; [`join`] replaces some of them by those of another
 /// container.
-///
-/// # Errors
-/// At present there are none.
-pub fn podman(profile: Profile) -> Result<Value, Error> {
+#[must_use]
+pub fn podman(profile: Profile) -> Value {
     let mut config = defaults::podman();
     config["hostname"] = json!("bench");
     if profile != Profile::Plain {
@@ -72,7 +60,30 @@ pub fn podman(profile: Profile) -> Result<Value, Error> {
         Profile::Hooks => config["hooks"] = json!({ "createRuntime": [{ "path": HOOK }] }),
         Profile::Seccomp | Profile::Plain | Profile::Joined => {}
     }
-    Ok(config)
+    config
+}
+
+/// `bundle`.
+#[derive(Debug, Args)]
+pub struct Bundle {
+    /// The directory to create
+    pub directory: PathBuf,
+    /// The kind of container; a container of the kind joined has its own namespaces, until an
+    /// experiment replaces them by those of another container
+    #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
+    pub profile: Profile,
+}
+
+/// Writes the bundle that the experiments use.
+///
+/// # Errors
+/// The directory exists; it can't be filled.
+pub fn write(options: &Bundle) -> Result<(), Error> {
+    let directory = &options.directory;
+    fs::create_dir(directory).map_err(Error::at("make", directory))?;
+    rootfs::make(&directory.join("rootfs"), options.profile.owner())?;
+    let (file, config) = (directory.join("config.json"), podman(options.profile));
+    fs::write(&file, format!("{config:#}\n")).map_err(Error::at("write", &file))
 }
 
 /// Gives the container a user namespace whose ids begin with [`MAPPED_ROOT`].
@@ -114,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_plain_container_is_podmans() {
-        let config = podman(Profile::Plain).expect("config");
+        let config = podman(Profile::Plain);
         let count = |pointer: &str| config.pointer(pointer).and_then(Value::as_array).map(Vec::len);
         assert_eq!(count("/linux/namespaces"), Some(6));
         assert_eq!(count("/linux/maskedPaths"), Some(11));
@@ -126,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_pods_container_joins() {
-        let mut config = podman(Profile::Plain).expect("config");
+        let mut config = podman(Profile::Plain);
         join(&mut config, 7);
         let paths: Vec<&str> = config["linux"]["namespaces"]
             .as_array()

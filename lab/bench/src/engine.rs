@@ -238,7 +238,7 @@ mod tests {
         }
         let names = vec!["0".to_owned()];
         let image = Image::new(Path::new("/layers"), names, Mapping::PerLayer).expect("namespace");
-        let mut config = config::podman(config::Profile::Plain).expect("config");
+        let mut config = config::podman(config::Profile::Plain);
         image.configure(&mut config);
         assert_eq!(config["linux"]["uidMappings"][0]["hostID"], MAPPED_ROOT);
         assert_eq!(config["linux"]["uidMappings"], config["linux"]["gidMappings"]);

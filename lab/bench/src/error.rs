@@ -1,12 +1,12 @@
 //! Errors that prevent an experiment.
 
+use crate::container::Fault;
 use report::interrupt::Interrupted;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// The reason why an experiment ended without a result. A failing runtime does not end an experiment: it is reported
-/// and excluded.
+/// The reason why an experiment, or a runtime's part of it, ended without a result.
 #[derive(Debug)]
 pub enum Error {
     /// A failed operation of the harness itself.
@@ -20,6 +20,8 @@ pub enum Error {
     },
     /// A requirement of the experiment is missing or unsuitable; the text says what to do.
     Unfit(String),
+    /// A runtime failed: it is out of the rest of the experiment, which goes on with the others. The text is the reason.
+    Out(String),
     /// An error of the helpers shared by all tools.
     Report(report::Error),
     /// SIGINT or SIGTERM arrived.
@@ -37,13 +39,22 @@ impl Error {
     pub fn errno(op: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
         move |errno| Self::at(op, path)(errno.into())
     }
+
+    /// Tells what was done when a runtime failed.
+    #[must_use]
+    pub fn during(self, what: impl fmt::Display) -> Self {
+        match self {
+            Self::Out(reason) => Self::Out(format!("{what}: {reason}")),
+            error => error,
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::System { op, object, cause } => write!(f, "{op} {object}: {cause}"),
-            Self::Unfit(reason) => f.write_str(reason),
+            Self::Unfit(reason) | Self::Out(reason) => f.write_str(reason),
             Self::Report(error) => error.fmt(f),
             Self::Interrupted => f.write_str("interrupted"),
         }
@@ -55,8 +66,14 @@ impl std::error::Error for Error {
         match self {
             Self::System { cause, .. } => Some(cause),
             Self::Report(error) => Some(error),
-            Self::Unfit(_) | Self::Interrupted => None,
+            Self::Unfit(_) | Self::Out(_) | Self::Interrupted => None,
         }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Out(fault.to_string())
     }
 }
 

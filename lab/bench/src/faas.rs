@@ -7,12 +7,14 @@
 //! | `agent`, `kept` | the program of containers, and the templates that fork it |
 //! | `histogram` | predicts when a container of a function is needed |
 //! | `meter` | the memory of containers |
+//! | `arguments` | the arguments |
 //! | `figures` | tables, CSV and pictures |
 //!
 //! The memory of a container counts for the function that it serves. A template is made before the first invocation is
 //! due and kept until the end; its time and memory count for its function.
 
 mod agent;
+mod arguments;
 mod azure;
 mod csv_lines;
 mod figures;
@@ -23,24 +25,26 @@ mod meter;
 mod replay;
 mod schedule;
 
+pub use arguments::Faas;
 pub use schedule::Workload;
 
 use crate::Error;
-use crate::options::{Faas, Policy};
-use crate::results;
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
+use crate::arguments::{Common, Named as _};
+use crate::burst;
+use crate::race::{Rounds, in_turns};
+use crate::session::{Experiment, Outcome};
+use crate::stand::{Entrant, Stand, first};
 use agent::Agent;
+use arguments::{Arrivals, MINUTES, Policy, Regular};
 use instance::Bill;
 use measure::bootstrap::{self, Estimate, Pairing};
-use measure::progress::Progress;
 use meter::By;
 use replay::Replayed;
 use report::interrupt;
 use serde::Serialize;
 
 /// The results of one runtime with one policy, over all rounds.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 struct Row {
     runtime: String,
     policy: Policy,
@@ -115,75 +119,58 @@ impl Cost {
     const NONE: Self = Self { container_s: 0.0, memory_mib_s: Some(0.0) };
 }
 
-/// Runs the experiment: for every policy, the runtimes take turns.
-///
-/// # Errors
-/// A PROGRAM among the options; errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Faas,
-    workload: &Workload,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    if !options.common.program.is_empty() {
-        let why = "faas runs its own program in containers: leave PROGRAM out";
-        return Err(Error::Unfit(why.to_owned()));
+impl Experiment for Faas {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let wakes = interrupt::wakes()?;
-    crate::burst::warm_up(stand, entrants)?;
-    let agent = Agent::of(options, stand)?;
-    let racers = entrants.to_vec();
-    let mut rows: Vec<Row> = Vec::new();
-    for &policy in &options.policy {
-        rows.extend(racers.iter().map(|racer| Row::new(&racer.name, policy)));
+
+    fn prepare(&mut self) -> Result<(), Error> {
+        if !self.common.program.is_empty() {
+            let why = "faas runs its own program in containers: leave PROGRAM out";
+            return Err(Error::Unfit(why.to_owned()));
+        }
+        self.settle_namespace();
+        Workload::of(self).map(drop)
     }
-    let mut progress = Progress::new();
-    let all = options.rounds * rows.len();
-    let mut done = 0;
-    for round in 0..options.rounds {
-        for (turn, &policy) in options.policy.iter().enumerate() {
-            for place in 0..racers.len() {
-                progress.tell("faas, replays", done, all);
-                done += 1;
-                let at = (round + turn + place) % racers.len();
+
+    /// For every policy, the runtimes take turns.
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let workload = Workload::of(self)?;
+        let wakes = interrupt::wakes()?;
+        burst::warm_up(stand, entrants)?;
+        let agent = Agent::of(self, stand)?;
+        let mut rows: Vec<Row> = Vec::new();
+        for &policy in &self.policy {
+            let rounds = Rounds { timed: self.rounds, ..Rounds::default() };
+            let replays = in_turns(entrants, rounds, "faas, replays", |at| {
                 // Other runtimes have the other policies.
-                let lacks = policy == Policy::Template && !racers[at].runtime.is_dayfly();
-                if entrants[at].failure.is_some() || lacks {
-                    continue;
+                if policy == Policy::Template && !entrants[at].runtime.is_dayfly() {
+                    return Ok(Replayed::default());
                 }
                 let how = (policy, &agent);
-                let result = replay::replay(stand, &racers[at], options, workload, how, &wakes)?;
-                interrupt::check()?;
-                match result {
-                    Ok(replayed) => rows[turn * racers.len() + at].add(replayed, workload),
-                    Err(reason) => {
-                        entrants[at].failure = Some(format!("{}: {reason}", policy.name()));
-                    }
-                }
+                replay::replay(stand, &entrants[at], self, &workload, how, &wakes)
+                    .map_err(|error| error.during(policy.name()))
+            })?;
+            for (entrant, replays) in entrants.iter().zip(replays) {
+                let mut row = Row::new(&entrant.name, policy);
+                replays.into_iter().for_each(|replayed| row.add(replayed, &workload));
+                row.finish(&workload, self.rounds);
+                rows.push(row);
             }
         }
+        let is_in = |row: &Row| entrants.iter().any(|it| it.name == row.runtime && !it.is_out());
+        rows.retain(|row| is_in(row) && row.latencies_us.len() + row.failed > 0);
+        compare(&mut rows, first(entrants));
+        let parts: Vec<Part<'_>> = rows.iter().flat_map(|row| row.parts(&workload)).collect();
+        let outcome = Outcome {
+            text: figures::text(&rows, &parts, &workload, self),
+            csv: figures::csv(&rows, &workload),
+            pictures: figures::pictures(&rows, &parts),
+            ..Outcome::default()
+        };
+        let outcome = outcome.with("workload", &workload.functions)?.with("rows", &rows)?;
+        outcome.with("functions", &parts)
     }
-    drop(progress);
-    let is_in = |row: &Row| {
-        entrants.iter().any(|entrant| entrant.name == row.runtime && entrant.failure.is_none())
-    };
-    rows.retain(|row| is_in(row) && row.latencies_us.len() + row.failed > 0);
-    for row in &mut rows {
-        row.finish(workload, options.rounds);
-    }
-    compare(&mut rows, racers.first().map_or("", |racer| &racer.name));
-    let parts: Vec<Part<'_>> = rows.iter().flat_map(|row| row.parts(workload)).collect();
-    Ok(Outcome {
-        text: figures::text(&rows, &parts, workload, options),
-        json: vec![
-            ("workload", results::value(&workload.functions)?),
-            ("rows", results::value(&rows)?),
-            ("functions", results::value(&parts)?),
-        ],
-        csv: figures::csv(&rows, workload),
-        pictures: figures::pictures(&rows, &parts),
-        ..Outcome::default()
-    })
 }
 
 /// Compares each row with the row of the first runtime for the same policy.
@@ -214,29 +201,7 @@ fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
 
 impl Row {
     fn new(runtime: &str, policy: Policy) -> Self {
-        Self {
-            runtime: runtime.to_owned(),
-            policy,
-            functions: Vec::new(),
-            costs: Vec::new(),
-            due_s: Vec::new(),
-            latencies_us: Vec::new(),
-            totals_us: Vec::new(),
-            was_cold: Vec::new(),
-            cold: 0,
-            cold_share: 0.0,
-            failed: 0,
-            reason: None,
-            started: 0,
-            most: 0,
-            busy_late: 0,
-            idle_late: 0,
-            least: None,
-            container_s: 0.0,
-            memory_mib_s: None,
-            memory_by: None,
-            ratio: None,
-        }
+        Self { runtime: runtime.to_owned(), policy, ..Self::default() }
     }
 
     fn add(&mut self, replayed: Replayed, workload: &Workload) {
@@ -315,15 +280,10 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Command, Options};
-    use clap::Parser;
+    use crate::arguments::parse;
 
     fn workload(words: &[&str]) -> Workload {
-        let line = ["bench", "faas"].iter().chain(words);
-        let Command::Faas(faas) = Options::try_parse_from(line).expect("options").command else {
-            panic!("not faas")
-        };
-        Workload::of(&faas).expect("workload")
+        Workload::of(&parse(words).expect("options")).expect("workload")
     }
 
     #[test]

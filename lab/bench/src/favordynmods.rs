@@ -5,16 +5,15 @@
 //! switches the option only on request (`--switch`). It then uses `dayfly host favordynmods auto`. That command ends
 //! with the experiment, even if the experiment is killed, and restores the option.
 
+use crate::Error;
+use crate::arguments::{Common, some};
 use crate::container::Container;
-use crate::options::FavorDynmods;
 use crate::process::{self, Sample};
-use crate::race::Series;
-use crate::results::{self, compare};
-use crate::session::Outcome;
+use crate::race::{Rounds, in_turns, series_by_step};
+use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
-use crate::{Error, accounting};
-use measure::progress::Progress;
-use report::interrupt;
+use clap::Args;
+use report::time::time;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -23,6 +22,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+/// `favordynmods`.
+#[derive(Debug, Args)]
+pub struct FavorDynmods {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// Number of measured rounds
+    #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
+    pub rounds: usize,
+    /// Number of rounds before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub warm_up: usize,
+    /// Wait this long before every move and start
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
+    pub pause: Duration,
+    /// Turn favordynmods on and off in turns, for the whole host; works before Linux 6.18, on
+    /// cgroup v2
+    #[arg(long)]
+    pub switch: bool,
+}
 
 /// The number of repetitions of short operations.
 const TIMES: u32 = 500;
@@ -35,99 +55,62 @@ const READS: &str = "500 reads of cgroup.procs";
 /// The timeout of `dayfly host`.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Errors of the harness itself; a host where the option can't be switched on and off, if that is requested; an
-/// interrupt.
-pub fn experiment(
-    options: &FavorDynmods,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let host = Host::look()?;
-    let states: &[&str] = match options.switch {
-        true if host.is_on => {
-            let reason =
-                "favordynmods is on: turn it off by \"dayfly host favordynmods off\" first";
-            return Err(Error::Unfit(reason.to_owned()));
-        }
-        true => &["off", "on"],
-        false if host.is_on => &["on"],
-        false => &["off"],
-    };
-    let pause = options.pause;
-    let ground = Ground::make(stand)?;
-    let racers = entrants.to_vec();
-    let steps: Vec<String> = [MOVE, FORKS, READS]
-        .into_iter()
-        .map(str::to_owned)
-        .chain(racers.iter().map(|racer| format!("run by {}", racer.name)))
-        .collect();
-    // Indexed by state, then by step.
-    let mut samples = vec![vec![Vec::<Sample>::new(); steps.len()]; states.len()];
-    let mut progress = Progress::new();
-    let all = options.rounds + options.warm_up;
-    for round in 0..all {
-        progress.tell("favordynmods", round, all);
-        for turn in 0..states.len() {
-            let at = (round + turn) % states.len();
-            interrupt::check()?;
-            let _on = (options.switch && states[at] == "on").then(|| host.turn_on()).transpose()?;
-            let mut keep = |step: usize, sample: Sample| {
-                if round >= options.warm_up {
-                    samples[at][step].push(sample);
-                }
-            };
-            sleep(pause);
-            keep(0, ground.step()?);
-            keep(1, forks()?);
-            keep(2, ground.reads()?);
-            for (place, entrant) in entrants.iter_mut().enumerate() {
-                if entrant.failure.is_some() {
-                    continue;
-                }
-                sleep(pause);
-                match Container::new(stand, &racers[place], &[])?.run() {
-                    Ok(sample) => keep(3 + place, sample),
-                    Err(fault) => {
-                        interrupt::check()?;
-                        entrant.failure = Some(fault.to_string());
-                    }
-                }
+impl Experiment for FavorDynmods {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let host = Host::look()?;
+        let names: &[&str] = match (self.switch, host.is_on) {
+            (true, true) => {
+                let reason =
+                    "favordynmods is on: turn it off by \"dayfly host favordynmods off\" first";
+                return Err(Error::Unfit(reason.to_owned()));
             }
-        }
+            (true, false) => &["off", "on"],
+            (false, true) => &["on"],
+            (false, false) => &["off"],
+        };
+        // The states take turns, and in each of them the runtimes have a start.
+        let states =
+            entrants.first().into_iter().flat_map(|any| names.iter().map(|it| any.called(*it)));
+        let states: Vec<Entrant> = states.collect();
+        let ground = Ground::make(stand)?;
+        let rounds = Rounds { warm_up: self.warm_up, timed: self.rounds, ..Rounds::default() };
+        let goes = in_turns(&states, rounds, "favordynmods", |at| {
+            let switch = self.switch && names[at] == "on";
+            let _on = switch.then(|| host.turn_on()).transpose()?;
+            sleep(self.pause);
+            let mut samples = vec![ground.step()?, forks()?, ground.reads()?];
+            for entrant in entrants {
+                sleep(self.pause);
+                let run = || Ok(Container::new(stand, entrant, &[])?.run()?);
+                let sample = if entrant.is_out() { None } else { entrant.attempt(run())? };
+                samples.push(sample.unwrap_or_default());
+            }
+            Ok(samples)
+        })?;
+        let run_by = |entrant: &Entrant| format!("run by {}", entrant.name);
+        let steps: Vec<String> = [MOVE, FORKS, READS]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(entrants.iter().map(run_by))
+            .collect();
+        let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+        let mut series = series_by_step(&states, &steps, self.pause, &goes);
+        let out = entrants.iter().filter(|entrant| entrant.is_out());
+        let out: Vec<String> = out.map(run_by).collect();
+        series.retain(|of| !out.contains(&of.step));
+        let about = match self.switch {
+            true => String::new(),
+            false => format!(
+                "favordynmods is {} here and is not changed; --switch turns it on and off in turns, if that can be undone\n",
+                names[0]
+            ),
+        };
+        Outcome::of_series(&series, names[0], &[about])?.with("switched", &self.switch)
     }
-    drop(progress);
-    let mut series = Vec::new();
-    for (at, step) in steps.iter().enumerate() {
-        let is_out = at.checked_sub(3).is_some_and(|entrant| entrants[entrant].failure.is_some());
-        for (state, samples) in states.iter().zip(&samples).filter(|_| !is_out) {
-            series.push(Series {
-                step: step.clone(),
-                pause,
-                runtime: (*state).to_owned(),
-                samples: samples[at].clone(),
-                is_split: accounting::is_split(),
-            });
-        }
-    }
-    let rows = compare(&series, states[0]);
-    let about = match options.switch {
-        true => String::new(),
-        false => format!(
-            "favordynmods is {} here and is not changed; --switch turns it on and off in turns, if that can be undone\n",
-            states[0]
-        ),
-    };
-    Ok(Outcome {
-        text: [about, results::times(&rows, states[0]), results::verdicts(&rows, states[0])]
-            .join("\n"),
-        json: vec![("rows", results::value(&rows)?), ("switched", options.switch.into())],
-        csv: results::csv(&series),
-        pictures: results::pictures(&rows),
-        ..Outcome::default()
-    })
 }
 
 /// This host, queried and changed by `dayfly host favordynmods`.

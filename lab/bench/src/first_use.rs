@@ -5,25 +5,30 @@
 //! filter, so no cache contains the filter. The experiment uses caches of its own: dayfly's cache is in a tmpfs that
 //! covers the host's cache in the experiment's mount namespace; crun's cache is below its `--root`.
 
+use crate::arguments::{Common, Timing};
 use crate::container::Container;
-use crate::options::Steps;
-use crate::process::Sample;
-use crate::race::{Series, in_turns, series_by_step};
-use crate::results::{self, compare, title};
-use crate::session::Outcome;
+use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
-use crate::{Error, view};
-use measure::bootstrap::{self, Estimate, Pairing};
-use report::Table;
-use report::interrupt;
+use crate::{Error, steps, view};
+use clap::Args;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `first-use`.
+#[derive(Debug, Args)]
+pub struct FirstUse {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// The number of rounds, and pauses.
+    #[command(flatten)]
+    pub timing: Timing,
+}
 
 /// The directory of dayfly's cache.
 const CACHE: &str = "/run/dayfly-cache";
@@ -105,100 +110,45 @@ struct Kept {
     place: Option<PathBuf>,
 }
 
-/// The cost of first use for one runtime.
-#[derive(Debug, Serialize)]
-struct Cost {
-    runtime: String,
-    pause_ms: f64,
-    /// The difference between the first start and the next one, in microseconds.
-    more_us: Option<Estimate>,
-    /// The first start's time ÷ the next one's.
-    ratio: Option<Estimate>,
-}
-
-/// Runs the experiment.
-///
-/// # Errors
-/// The containers have no seccomp profile; this process can't unshare its mount namespace; errors of the harness
-/// itself; an interrupt.
-pub fn experiment(
-    options: &Steps,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    if !stand.has_seccomp() {
-        let reason =
-            "these containers have no seccomp profile that could be used for the first time";
-        return Err(Error::Unfit(reason.to_owned()));
+impl Experiment for FirstUse {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let _cache = OwnCache::cover()?;
-    let mut profiles = Profiles::begin();
-    let racers = entrants.to_vec();
-    let mut kept = Vec::new();
-    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
-        match keeps(stand, racer, &profiles.next())? {
-            Ok(place) => kept.push(Kept { runtime: racer.name.clone(), place }),
-            Err(reason) => entrant.failure = Some(reason),
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        if !stand.has_seccomp() {
+            let reason =
+                "these containers have no seccomp profile that could be used for the first time";
+            return Err(Error::Unfit(reason.to_owned()));
         }
+        let _cache = OwnCache::cover()?;
+        let mut profiles = Profiles::begin();
+        let mut kept = Vec::new();
+        for entrant in entrants {
+            let place = entrant.attempt(keeps(stand, entrant, &profiles.next()))?;
+            kept.extend(place.map(|place| Kept { runtime: entrant.name.clone(), place }));
+        }
+        let mut rule = Value::Null;
+        let change = |_, step, config: &mut Value| {
+            if step == 0 {
+                rule = profiles.next();
+            }
+            add(config, &rule);
+        };
+        let about = kept.iter().map(Kept::to_text).collect();
+        steps::compare(stand, entrants, &self.timing, &STEPS, change, &[about])?.with("kept", &kept)
     }
-    let mut series = Vec::new();
-    for rounds in options.timing.by_pause() {
-        let pause = rounds.pause;
-        let pairs =
-            in_turns(entrants, rounds, &title("first use", pause.as_secs_f64() * 1e3), |at| {
-                let rule = profiles.next();
-                let first = run(stand, &racers[at], &rule)?;
-                interrupt::check()?;
-                sleep(pause);
-                Ok(match first {
-                    Ok(first) => run(stand, &racers[at], &rule)?.map(|second| [first, second]),
-                    Err(reason) => Err(reason),
-                })
-            })?;
-        series.extend(series_by_step(entrants, &STEPS, pause, &pairs));
-    }
-    let first = entrants.first().map_or("", |entrant| &entrant.name);
-    let rows = compare(&series, first);
-    let costs = costs(&series);
-    let text = [
-        results::times(&rows, first),
-        results::resources(&rows),
-        text(&costs),
-        kept.iter().map(Kept::to_text).collect(),
-        results::verdicts(&rows, first),
-    ];
-    Ok(Outcome {
-        text: text.join("\n"),
-        json: vec![
-            ("rows", results::value(&rows)?),
-            ("costs", results::value(&costs)?),
-            ("kept", results::value(&kept)?),
-        ],
-        csv: results::csv(&series),
-        pictures: results::pictures(&rows),
-        ..Outcome::default()
-    })
-}
-
-fn run(stand: &Stand, racer: &Entrant, rule: &Value) -> Result<Result<Sample, String>, Error> {
-    let container = Container::changed(stand, racer, &[], |config| add(config, rule))?;
-    Ok(container.run().map_err(|fault| fault.to_string()))
 }
 
 /// Finds the directory in which the runtime caches filters: the directory in which files appear
 /// when a profile is first used.
-fn keeps(
-    stand: &Stand,
-    racer: &Entrant,
-    rule: &Value,
-) -> Result<Result<Option<PathBuf>, String>, Error> {
-    let root = racer.runtime.state_root(stand.state());
+fn keeps(stand: &Stand, entrant: &Entrant, rule: &Value) -> Result<Option<PathBuf>, Error> {
+    let root = entrant.runtime.state_root(stand.state());
     let places = [Path::new(CACHE).join("seccomp"), root.join(".cache/seccomp")];
     let before = places.each_ref().map(|place| names(place));
-    let result = run(stand, racer, rule)?;
-    interrupt::check()?;
+    Container::changed(stand, entrant, &[], |config| add(config, rule))?.run()?;
     let found = places.into_iter().zip(before).find(|(place, before)| names(place) != *before);
-    Ok(result.map(|_| found.map(|(place, _)| place)))
+    Ok(found.map(|(place, _)| place))
 }
 
 fn names(directory: &Path) -> BTreeSet<PathBuf> {
@@ -214,47 +164,9 @@ impl Kept {
     }
 }
 
-fn costs(series: &[Series]) -> Vec<Cost> {
-    let firsts = series.iter().filter(|of| of.step == STEPS[0]);
-    let cost = |first: &Series| {
-        let mut nexts = series.iter().filter(|of| of.step == STEPS[1]);
-        let next =
-            nexts.find(|next| (next.pause, &next.runtime) == (first.pause, &first.runtime))?;
-        let (first_us, next_us) = (first.wall_us(), next.wall_us());
-        Some(Cost {
-            runtime: first.runtime.clone(),
-            pause_ms: first.pause.as_secs_f64() * 1e3,
-            more_us: bootstrap::difference(&first_us, &next_us, Pairing::Paired),
-            ratio: bootstrap::ratio(&first_us, &next_us, Pairing::Paired),
-        })
-    };
-    firsts.filter_map(cost).collect()
-}
-
-fn text(costs: &[Cost]) -> String {
-    let headings = ["first use less the next", "", "µs more", "95 %", "first ÷ next", "95 %"];
-    let mut table = Table::new(&headings).left(&[0, 1]);
-    for cost in costs {
-        let mut cells = vec![title("run", cost.pause_ms), cost.runtime.clone()];
-        cells.extend(match cost.more_us {
-            Some(more) if more.differs_from(0.0) => {
-                [format!("{:.0}", more.value), format!("[{:.0} {:.0}]", more.low, more.high)]
-            }
-            Some(more) => {
-                ["nothing shown".to_owned(), format!("[{:.0} {:.0}]", more.low, more.high)]
-            }
-            None => ["too few rounds".to_owned(), String::new()],
-        });
-        cells.extend(cost.ratio.map_or_else(Default::default, results::judged));
-        table.row(cells);
-    }
-    table.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn no_profile_comes_twice() {
@@ -266,24 +178,5 @@ mod tests {
             assert!(seen.insert(config.to_string()));
         }
         assert_eq!(config["linux"]["seccomp"]["syscalls"].as_array().map(Vec::len), Some(3));
-    }
-
-    #[test]
-    fn first_use_is_compared_with_the_next() {
-        let series = |step: &str, us: u64| Series {
-            step: step.to_owned(),
-            pause: Duration::ZERO,
-            runtime: "crun".to_owned(),
-            samples: vec![Sample { wall: Duration::from_micros(us), ..Sample::default() }; 6],
-            is_split: true,
-        };
-        let costs = costs(&[series(STEPS[0], 3000), series(STEPS[1], 2000)]);
-        let expected = "\
-first use less the next        µs more         95 %  first ÷ next           95 %
-run, back-to-back        crun     1000  [1000 1000]         1.500  [1.500 1.500]
-";
-        assert_eq!(text(&costs), expected);
-        let same = super::costs(&[series(STEPS[0], 2000), series(STEPS[1], 2000)]);
-        assert!(text(&same).contains("nothing shown"), "{}", text(&same));
     }
 }

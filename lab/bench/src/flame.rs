@@ -7,11 +7,12 @@ mod perf;
 mod stacks;
 
 use crate::Error;
+use crate::arguments::Common;
 use crate::burst::{self, Load};
 use crate::layers;
 use crate::options::Flame;
 use crate::results;
-use crate::session::Outcome;
+use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
 use measure::chart::{self, Picture};
 use measure::progress::Progress;
@@ -37,25 +38,27 @@ struct Row {
     stacks: Stacks,
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Errors of the harness itself, including a missing perf; an interrupt.
-pub fn experiment(
-    options: &Flame,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let mut racers = match options.layers {
+impl Experiment for Flame {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        experiment(self, stand, entrants)
+    }
+}
+
+fn experiment(options: &Flame, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+    let racers = match options.layers {
         0 => entrants.to_vec(),
         count => layers::racers(stand, entrants, count, &options.modes)?,
     };
-    burst::warm_up(stand, &mut racers)?;
+    burst::warm_up(stand, &racers)?;
     let mut progress = Progress::new();
     let mut rows = Vec::new();
     let mut failures = Vec::new();
-    for (at, racer) in racers.iter_mut().enumerate() {
-        if racer.failure.is_some() {
+    for (at, racer) in racers.iter().enumerate() {
+        if racer.is_out() {
             continue;
         }
         progress.tell("flame", at, options.count);
@@ -72,14 +75,16 @@ pub fn experiment(
             ));
         }
         if stacks.is_empty() {
-            racer.failure = Some("perf has seen nothing".to_owned());
+            racer.leave("perf has seen nothing");
         } else {
             rows.push(row(&racer.name, stacks));
         }
     }
     drop(progress);
-    for (entrant, racer) in entrants.iter_mut().zip(&racers) {
-        entrant.failure.clone_from(&racer.failure);
+    for (entrant, racer) in entrants.iter().zip(&racers) {
+        if let Some(reason) = racer.failure() {
+            entrant.leave(reason);
+        }
     }
     Ok(Outcome {
         text: text(options, &rows) + &failures.join("\n"),

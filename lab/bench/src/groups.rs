@@ -10,17 +10,65 @@ mod tell;
 mod uses;
 pub mod work;
 
-use crate::options::{Groups, Use};
+use crate::arguments::{Common, Named as _, some};
 use crate::place::is_in_memory;
-use crate::results;
-use crate::session::Outcome;
-use crate::stand::Stand;
+use crate::session::{Experiment, Outcome};
+use crate::stand::{Entrant, Stand};
 use crate::view::View;
 use crate::{Error, cgroup, circumstances};
+use clap::{Args, ValueEnum};
 use ground::Ground;
 use measure::progress::Progress;
+use report::size;
+use report::time::time;
 use serde::Serialize;
+use std::time::Duration;
 use uses::Site;
+
+/// `groups`.
+#[derive(Debug, Args)]
+pub struct Groups {
+    /// Options of all experiments; no runtime takes part.
+    #[command(flatten)]
+    pub common: Common,
+    /// The uses of groups
+    #[arg(
+        long = "use",
+        value_enum,
+        value_delimiter = ',',
+        default_value = "consolidation,pinning,scaling,swap,isolation,rogue"
+    )]
+    pub uses: Vec<Use>,
+    /// Duration of each state
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "5s")]
+    pub phase: Duration,
+    /// Number of threads of an instance, each of which performs one transaction at a time
+    #[arg(long, value_name = "N", value_parser = some, default_value = "4")]
+    pub threads: usize,
+    /// Memory of an instance
+    #[arg(long, value_name = "SIZE", value_parser = size::mebibytes, default_value = "256m")]
+    pub memory: usize,
+}
+
+/// A use of groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Use {
+    /// Four instances, unrestricted, and with CPU shares of 2 : 4 : 8 : 14
+    Consolidation,
+    /// One instance on all CPUs; then one instance per memory node at the same time, unpinned and
+    /// pinned to its node
+    Pinning,
+    /// One instance with a growing number of CPUs
+    Scaling,
+    /// Two instances with different CPUs, exchanged while they work
+    Swap,
+    /// One instance limited to a part of the memory that it uses, beside others
+    Isolation,
+    /// An instance beside a rogue instance that uses all available memory and CPU time, first
+    /// without and then with a limit on the rogue
+    Rogue,
+}
 
 /// The results of one instance in one state.
 #[derive(Debug, Serialize)]
@@ -98,56 +146,56 @@ impl Shown {
     }
 }
 
-/// Leaves the view in which this program was started, if that view has no cpu controller and no
-/// option requests a view. On a hybrid host, controllers belong to v1, so the v2 view has none.
-///
-/// # Errors
-/// Those of making a mount namespace.
-pub fn uncover(options: &Groups) -> Result<(), Error> {
-    match options.common.view {
-        None if !cgroup::can_limit("cpu") => View::leave(),
-        _ => Ok(()),
+impl Experiment for Groups {
+    fn common(&self) -> &Common {
+        &self.common
     }
-}
 
-/// Runs the experiment.
-///
-/// # Errors
-/// A host without the controllers; instances that don't start; an interrupt.
-pub fn experiment(options: &Groups, stand: &Stand) -> Result<Outcome, Error> {
-    let ground = Ground::make(stand)?;
-    let has_swap = has_swap(options.memory);
-    let on_disk = !is_in_memory(stand.directory());
-    let site = Site {
-        ground: &ground,
-        options,
-        cpus: std::thread::available_parallelism().map_or(1, usize::from),
-        nodes: circumstances::nodes(),
-        has_swap,
-    };
-    let mut shown = Shown::default();
-    let mut progress = Progress::new();
-    for (at, &of) in options.uses.iter().enumerate() {
-        progress.tell(&format!("groups, {}", of.name()), at, options.uses.len());
-        if of == Use::Isolation && !has_swap && !on_disk {
-            shown.note("isolation: there is neither swap nor a disk for temporary files (TMPDIR)");
-            continue;
+    /// Leaves the view in which this program was started if the view has no controllers, and no view is requested.
+    fn prepare(&mut self) -> Result<(), Error> {
+        match self.common.view {
+            None if !cgroup::can_limit("cpu") => View::leave(),
+            _ => Ok(()),
         }
-        site.show(of, &mut shown)?;
     }
-    drop(progress);
-    Ok(Outcome {
-        text: tell::text(options, &shown),
-        json: vec![
-            ("rows", results::value(&shown.rows)?),
-            ("changes", results::value(&shown.changes)?),
-            ("curves", results::value(&shown.curves)?),
-            ("notes", results::value(&shown.notes)?),
-        ],
-        csv: tell::csv(&shown),
-        pictures: tell::pictures(options, &shown),
-        ..Outcome::default()
-    })
+
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn measure(&self, stand: &Stand, _: &[Entrant]) -> Result<Outcome, Error> {
+        let ground = Ground::make(stand)?;
+        let has_swap = has_swap(self.memory);
+        let on_disk = !is_in_memory(stand.directory());
+        let site = Site {
+            ground: &ground,
+            options: self,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+            nodes: circumstances::nodes(),
+            has_swap,
+        };
+        let mut shown = Shown::default();
+        let mut progress = Progress::new();
+        for (at, &of) in self.uses.iter().enumerate() {
+            progress.tell(&format!("groups, {}", of.name()), at, self.uses.len());
+            if of == Use::Isolation && !has_swap && !on_disk {
+                shown.note(
+                    "isolation: there is neither swap nor a disk for temporary files (TMPDIR)",
+                );
+                continue;
+            }
+            site.show(of, &mut shown)?;
+        }
+        drop(progress);
+        let outcome = Outcome {
+            text: tell::text(self, &shown),
+            csv: tell::csv(&shown),
+            pictures: tell::pictures(self, &shown),
+            ..Outcome::default()
+        };
+        let outcome = outcome.with("rows", &shown.rows)?.with("changes", &shown.changes)?;
+        outcome.with("curves", &shown.curves)?.with("notes", &shown.notes)
+    }
 }
 
 /// Returns whether there are this many MiB of swap.

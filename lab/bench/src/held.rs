@@ -42,6 +42,23 @@ pub(crate) fn namespace(first: i32) -> Vec<i32> {
     pids.filter(|pid| of(*pid).as_ref() == Some(&own)).collect()
 }
 
+/// Returns the file with the memory charged to the cgroup of a process, if there is a memory controller.
+pub(crate) fn charged(pid: i32) -> Option<String> {
+    let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    cgroups.lines().filter_map(file_of).find(|file| fs::exists(file).unwrap_or(false))
+}
+
+/// Returns that file for a line of /proc/PID/cgroup.
+fn file_of(line: &str) -> Option<String> {
+    let mut parts = line.splitn(3, ':');
+    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+    match controllers {
+        "" => Some(format!("/sys/fs/cgroup{path}/memory.current")),
+        "memory" => Some(format!("/sys/fs/cgroup/memory{path}/memory.usage_in_bytes")),
+        _ => None,
+    }
+}
+
 /// Returns the number that follows a field's name.
 fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -58,6 +75,14 @@ mod tests {
         assert!(one.private_kib > 0.0 && one.pss_kib > one.private_kib / 2.0, "{one:?}");
         assert!(one.threads >= 1.0 && one.descriptors >= 3.0, "{one:?}");
         assert_eq!(held(&[i32::MAX]), Held::default());
+    }
+
+    #[test]
+    fn lines_of_other_hierarchies_tell_nothing() {
+        assert_eq!(file_of("4:cpu,cpuacct:/a"), None);
+        assert_eq!(file_of("junk"), None);
+        let file = file_of("5:memory:/a:b").expect("v1");
+        assert_eq!(file, "/sys/fs/cgroup/memory/a:b/memory.usage_in_bytes");
     }
 
     #[test]

@@ -4,29 +4,67 @@
 //! dayfly assembles a root filesystem from layers itself. For other runtimes, the experiment mounts the layers on the
 //! host, as an engine does.
 
-mod figures;
 mod operations;
-mod picture;
 mod stack;
 
 use crate::Error;
+use crate::arguments::{Common, Named as _, some};
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
-use crate::options::{Layers, Mode};
-use crate::probe::{Health, Probe};
-use crate::results;
+use crate::figures::Figures;
+use crate::results::judged;
 use crate::runtime::Runtime;
-use crate::session::Outcome;
+use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
-use measure::progress::Progress;
+use clap::{Args, ValueEnum};
+use measure::bootstrap::{self, Pairing};
+use measure::chart::{Axis, Chart, Form, Picture, Series};
+use measure::statistics::Summary;
+use report::Table;
 use report::count::counted;
-use report::csv::quoted;
-use report::interrupt;
 use serde::Serialize;
 use stack::Stack;
-use std::fmt::Write;
-use std::thread;
-use std::time::Duration;
+
+/// `layers`.
+#[derive(Debug, Args)]
+pub struct Layers {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// Ways to assemble the root filesystem; those that mount layers on the host are also used for other runtimes
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "fd,parent,per-layer,copy")]
+    pub modes: Vec<Mode>,
+    /// Number of layers of the root filesystem
+    #[arg(long, value_delimiter = ',', value_parser = some, default_value = "1,10,50,100,500")]
+    pub layers: Vec<usize>,
+    /// Number of starts at a time
+    #[arg(long, value_delimiter = ',', value_parser = some, default_value = "1,4,16,100")]
+    pub width: Vec<usize>,
+    /// Starts per round, at least the number of starts at a time
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 16)]
+    pub count: usize,
+    /// Rounds of each way with each number of layers
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 5)]
+    pub rounds: usize,
+    /// Use no user namespaces, so that the ids of layers need no mapping
+    #[arg(long)]
+    pub host_ids: bool,
+}
+
+/// A way to assemble a root filesystem from layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One detached, id-mapped copy of the layers' parent directory, which is not in the host's
+    /// mount table
+    Fd,
+    /// One attached, id-mapped copy of the layers' parent directory
+    Parent,
+    /// An attached, id-mapped mount per layer
+    PerLayer,
+    /// A copy of all files, owned by the container's ids
+    Copy,
+}
 
 /// The environment variable with the path of the store: the directory of images, and of files that containers change
 /// (dayfly(8)).
@@ -38,7 +76,7 @@ pub(crate) struct Case {
     pub(crate) runtime: String,
     /// The name of the way: one of dayfly's modes, or `overlay` if another runtime's layers are mounted without id
     /// mapping.
-    pub(crate) mode: &'static str,
+    pub(crate) mode: String,
     pub(crate) layers: usize,
 }
 
@@ -63,74 +101,100 @@ pub(crate) struct Row {
     pub(crate) load: Load,
 }
 
-/// Runs the experiment: for each number of starts at a time, all cases take turns round by round.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Layers,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let most = options.layers.iter().copied().max().unwrap_or(1);
-    let stack = Stack::make(&stand.directory().join("layers"), most)?;
-    let mut racers = Vec::new();
-    for &layers in &options.layers {
-        let list = stack.list(layers)?;
-        for entrant in entrants.iter() {
-            let of = |mode| Case { runtime: entrant.name.clone(), mode, layers };
-            if entrant.runtime.is_dayfly() {
-                for mode in &options.modes {
-                    let racer = own(stand, &entrant.runtime, *mode, &list, options.host_ids);
-                    racers.push((of(mode.name()), racer));
-                }
-                continue;
-            }
-            for (mode, mapping) in ways_of_engines(options) {
-                let image = Image::new(stack.directory(), stack.names(layers), mapping)?;
-                racers.push((of(mode), Entrant { image: Some(image), ..entrant.clone() }));
-            }
-        }
+impl Experiment for Layers {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    for (case, racer) in &mut racers {
-        racer.name = case.name();
-        burst::warm_up(stand, std::slice::from_mut(racer))?;
-    }
-    let counted = operations::count(stand, &racers)?;
-    let idle = Probe::watch(|| thread::sleep(Duration::from_secs(1))).1;
-    let mut progress = Progress::new();
-    let mut rows = Vec::new();
-    for &width in &options.width {
-        rows.extend(at_width(options, stand, &mut racers, width, &mut progress)?);
-    }
-    drop(progress);
 
-    for entrant in entrants.iter_mut() {
-        let of = || racers.iter().filter(|(case, _)| case.runtime == entrant.name);
-        if of().all(|(_, racer)| racer.failure.is_some()) {
-            entrant.failure = of().find_map(|(_, racer)| racer.failure.clone());
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let (cases, racers) = self.cases(stand, entrants)?;
+        burst::warm_up(stand, &racers)?;
+        let counted = operations::count(stand, &cases, &racers)?;
+        let idle = burst::idle();
+        let mut rows = Vec::new();
+        for &width in &self.width {
+            let burst = [width, self.count.max(width), self.rounds];
+            let loads = burst::bursts(stand, &racers, burst)?;
+            let loads = cases.iter().zip(loads).filter(|(_, load)| !load.is_empty());
+            rows.extend(loads.map(|(case, load)| Row { case: case.clone(), width, load }));
         }
+        for entrant in entrants {
+            let of = || cases.iter().zip(&racers).filter(|(case, _)| case.runtime == entrant.name);
+            if let Some(reason) = of().find_map(|(_, racer)| racer.failure())
+                && of().all(|(_, racer)| racer.is_out())
+            {
+                entrant.leave(reason);
+            }
+        }
+        let mut figures = Figures::default();
+        for Row { case, width, load } in &rows {
+            let what =
+                format!("{width} at a time, {}", report::count::counted(case.layers, "layer"));
+            load.add_to(&mut figures, &what, &case.way());
+        }
+        operations::add_to(&mut figures, &counted);
+        idle.add_to(&mut figures, "an idle host", "(idle)");
+        let first = cases.first().map(Case::way).unwrap_or_default();
+        let mut outcome = figures.outcome(&first);
+        outcome.pictures = pictures(&rows);
+        outcome.text += &growth(&rows);
+        if counted.is_empty() {
+            outcome.text +=
+                "This kernel does not report mounts (Linux 6.15 does): none were counted.\n";
+        }
+        for racer in &racers {
+            let reason = racer.failure().map(|reason| format!("{} is out: {reason}\n", racer.name));
+            outcome.text += &reason.unwrap_or_default();
+        }
+        for Row { case, width, load } in &rows {
+            outcome.text += &load.failures(&format!("{}, {width} at a time", case.name()));
+        }
+        if entrants.iter().any(|entrant| !entrant.runtime.is_dayfly()) {
+            outcome.text += FOR_PEERS;
+        }
+        outcome.with("idle", &idle)?.with("mount_operations", &counted)?.with("rows", &rows)
     }
-    let has_peers = entrants.iter().any(|entrant| !entrant.runtime.is_dayfly());
-    let note = if has_peers { FOR_PEERS } else { "" };
-    Ok(Outcome {
-        text: text(&rows, &idle, &counted, &racers, options.count) + note,
-        json: vec![
-            ("idle", results::value(&idle)?),
-            ("mount_operations", results::value(&counted)?),
-            ("rows", results::value(&rows)?),
-        ],
-        csv: csv(&rows),
-        pictures: picture::draw(&rows),
-        ..Outcome::default()
-    })
+}
+
+impl Layers {
+    /// Returns every case, and the entrant that runs it.
+    fn cases(
+        &self,
+        stand: &Stand,
+        entrants: &[Entrant],
+    ) -> Result<(Vec<Case>, Vec<Entrant>), Error> {
+        let most = self.layers.iter().copied().max().unwrap_or(1);
+        let stack = Stack::make(&stand.directory().join("layers"), most)?;
+        let mut racers = Vec::new();
+        for &layers in &self.layers {
+            let list = stack.list(layers)?;
+            for entrant in entrants {
+                let case = |mode| Case { runtime: entrant.name.clone(), mode, layers };
+                if entrant.runtime.is_dayfly() {
+                    racers.extend(self.modes.iter().map(|mode| {
+                        let racer = own(stand, &entrant.runtime, *mode, &list, self.host_ids);
+                        (case(mode.name()), racer)
+                    }));
+                    continue;
+                }
+                for (mode, mapping) in ways_of_engines(self) {
+                    let image = Image::new(stack.directory(), stack.names(layers), mapping)?;
+                    racers.push((case(mode), Entrant { image: Some(image), ..entrant.clone() }));
+                }
+            }
+        }
+        Ok(racers
+            .into_iter()
+            .map(|(case, racer)| (case.clone(), racer.called(case.name())))
+            .unzip())
+    }
 }
 
 /// Returns the ways in which layers are mounted on the host for other runtimes: the requested modes that mount layers
 /// on the host. If no such mode is requested, `parent` is the only way.
-fn ways_of_engines(options: &Layers) -> Vec<(&'static str, Mapping)> {
+fn ways_of_engines(options: &Layers) -> Vec<(String, Mapping)> {
     if options.host_ids {
-        return vec![("overlay", Mapping::None)];
+        return vec![("overlay".to_owned(), Mapping::None)];
     }
     let mapping = |mode: &Mode| match mode {
         Mode::Parent => Some((mode.name(), Mapping::Parent)),
@@ -169,115 +233,88 @@ pub(crate) fn racers(
 /// Returns dayfly with options for the layers of `list`. The store is in the test stand's directory. So the changes
 /// that containers make, and the mounts that killed containers leave, are removed with the test stand.
 fn own(stand: &Stand, runtime: &Runtime, mode: Mode, list: &str, host_ids: bool) -> Entrant {
-    let mut words = vec!["--layers", list, "--rootfs-mode", mode.name()];
-    words.extend(["--userns", if host_ids { "host" } else { "auto" }]);
+    let userns = if host_ids { "host" } else { "auto" };
+    let mode = mode.name();
+    let words = ["--layers", list, "--rootfs-mode", &mode, "--userns", userns];
     let store = stand.directory().join("store").display().to_string();
     Entrant {
-        start_options: words.into_iter().map(str::to_owned).collect(),
+        start_options: words.map(str::to_owned).to_vec(),
         environment: vec![(STORE.to_owned(), store)],
         ..Entrant::new(runtime.clone())
     }
 }
 
-fn at_width(
-    options: &Layers,
-    stand: &Stand,
-    racers: &mut [(Case, Entrant)],
-    width: usize,
-    progress: &mut Progress,
-) -> Result<Vec<Row>, Error> {
-    let row =
-        |(case, _): &(Case, Entrant)| Row { case: case.clone(), width, load: Load::default() };
-    let mut rows: Vec<Row> = racers.iter().map(row).collect();
-    let count = options.count.max(width);
-    for round in 0..options.rounds {
-        progress.tell(&format!("layers, {width} at a time"), round, options.rounds);
-        for place in 0..racers.len() {
-            let at = (round + place) % racers.len();
-            let (_, racer) = &mut racers[at];
-            if racer.failure.is_none() {
-                let load = &mut rows[at].load;
-                burst::burst(stand, racer, width, count, load)?;
-                if load.failed > count * options.rounds / 2 {
-                    racer.failure.clone_from(&load.reason);
+/// Formats how much longer starts take with more layers than with the fewest.
+fn growth(rows: &[Row]) -> String {
+    let ratio = |row: &&Row| {
+        let same = |it: &&Row| (it.width, it.case.way()) == (row.width, row.case.way());
+        let fewest = rows.iter().find(same).filter(|it| it.case != row.case)?;
+        let [these, those] = [row, fewest].map(|row| row.load.latencies_us.as_slice());
+        bootstrap::ratio(these, those, Pairing::Independent)
+    };
+    let table = Table::of(
+        rows,
+        &[
+            ("", &|row| row.case.name()),
+            ("at a time", &|row| row.width.to_string()),
+            ("with the fewest layers = 1", &|row| {
+                ratio(row).map(judged).unwrap_or_default().join(" ")
+            }),
+        ],
+    );
+    format!("{table}\n")
+}
+
+/// Draws the latency and the host's responsiveness as functions of the number of layers, for each number of starts at a
+/// time.
+fn pictures(rows: &[Row]) -> Vec<Picture> {
+    let mut pictures = Vec::new();
+    for at_width in rows.chunk_by(|a, b| a.width == b.width) {
+        let mut draw = |title: &str, unit: &str, us: &dyn Fn(&Row) -> Option<f64>| {
+            let mut series: Vec<Series> = Vec::new();
+            for row in at_width {
+                let point = us(row).map(|us| (row.case.layers as f64, us / 1e3));
+                let name = row.case.way();
+                match series.iter_mut().find(|of| of.name == name) {
+                    Some(of) => of.points.extend(point),
+                    None => series.push(Series { name, points: point.into_iter().collect() }),
                 }
             }
-            interrupt::check()?;
-        }
+            pictures.push(Picture::Chart(Chart {
+                title: format!("{title}, {} at a time", at_width[0].width),
+                x: Axis::logarithmic("layers"),
+                y: Axis::logarithmic(unit),
+                series,
+                marks: Vec::new(),
+                form: Form::Curves,
+            }));
+        };
+        draw("start to end of a container", "ms, median", &|row| {
+            Summary::of(&row.load.latencies_us).map(|times| times.median)
+        });
+        draw("the host meanwhile", "ms to read mountinfo, p99", &|row| {
+            Summary::of(&row.load.health.read_us).map(|times| times.p99)
+        });
     }
-    rows.retain(|row| !row.load.is_empty());
-    Ok(rows)
-}
-
-fn text(
-    rows: &[Row],
-    idle: &Health,
-    counted: &[operations::Counted],
-    racers: &[(Case, Entrant)],
-    count: usize,
-) -> String {
-    let mut text = figures::latencies(rows, count);
-    text += &figures::health(rows, idle);
-    text += &operations::text(counted);
-    for (_, racer) in racers {
-        if let Some(reason) = &racer.failure {
-            let _ = writeln!(text, "{} is out: {reason}", racer.name);
-        }
-    }
-    for row in rows.iter().filter(|row| row.load.failed > 0) {
-        let reason = row.load.reason.as_deref().unwrap_or_default();
-        let (name, width, failed) = (row.case.name(), row.width, row.load.failed);
-        let _ = writeln!(text, "{name}, {width} at a time: {failed} failed: {reason}");
-    }
-    text
-}
-
-fn csv(rows: &[Row]) -> String {
-    let mut text = String::from("runtime,mode,layers,width,container,latency_us\n");
-    for Row { case, width, load } in rows {
-        let (runtime, mode, layers) = (quoted(&case.runtime), case.mode, case.layers);
-        for (at, us) in load.latencies_us.iter().enumerate() {
-            let _ = writeln!(text, "{runtime},{mode},{layers},{width},{at},{us:.1}");
-        }
-    }
-    text
+    pictures
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Command, Options};
-    use clap::Parser;
+    use crate::arguments::parse;
 
-    pub(super) fn row(runtime: &str, mode: &'static str, layers: usize, us: &[f64]) -> Row {
-        let load = Load { latencies_us: us.to_vec(), rates: vec![1.0], ..Load::default() };
-        Row { case: Case { runtime: runtime.to_owned(), mode, layers }, width: 4, load }
-    }
-
-    fn ways(words: &[&str]) -> Vec<(&'static str, Mapping)> {
-        let line = ["bench", "layers"].iter().chain(words);
-        let Command::Layers(options) = Options::try_parse_from(line).expect("options").command
-        else {
-            panic!("not layers")
-        };
-        ways_of_engines(&options)
+    fn ways(words: &[&str]) -> Vec<(String, Mapping)> {
+        ways_of_engines(&parse(words).expect("options"))
     }
 
     #[test]
     fn layers_are_mounted_for_peers_as_for_dayfly() {
-        let (parent, per_layer) = (("parent", Mapping::Parent), ("per-layer", Mapping::PerLayer));
-        assert_eq!(ways(&[]), [parent, per_layer]);
+        let parent = ("parent".to_owned(), Mapping::Parent);
+        let per_layer = ("per-layer".to_owned(), Mapping::PerLayer);
+        assert_eq!(ways(&[]), [parent.clone(), per_layer.clone()]);
         assert_eq!(ways(&["--modes", "fd,per-layer"]), [per_layer]);
         assert_eq!(ways(&["--modes", "fd"]), [parent]);
-        assert_eq!(ways(&["--host-ids"]), [("overlay", Mapping::None)]);
-    }
-
-    #[test]
-    fn samples_have_their_runtime() {
-        let expected = "\
-runtime,mode,layers,width,container,latency_us
-\"a,b\",parent,50,4,0,1500.0
-";
-        assert_eq!(csv(&[row("a,b", "parent", 50, &[1500.0])]), expected);
+        assert_eq!(ways(&["--host-ids"]), [("overlay".to_owned(), Mapping::None)]);
     }
 }

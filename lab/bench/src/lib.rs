@@ -22,16 +22,19 @@
 
 pub mod ablation;
 pub mod accounting;
+pub mod arguments;
 pub mod bulk;
 pub mod burst;
 pub mod cgroup;
 pub mod circumstances;
+mod concurrent;
 pub mod config;
 pub mod container;
 mod engine;
 pub mod error;
 pub mod faas;
 pub mod favordynmods;
+mod figures;
 pub mod first_use;
 pub mod flame;
 pub mod groups;
@@ -62,6 +65,7 @@ pub mod spaced;
 pub mod staircase;
 pub mod stand;
 pub mod start;
+mod steps;
 pub mod templates;
 pub mod trace;
 pub mod unshare;

@@ -5,26 +5,38 @@
 //! well (`runtime/seccomp/src/names.rs`). A separate program calls libseccomp, so that this program does not depend on
 //! the library.
 
-use crate::options::Lookups;
-use crate::process::Failure;
-use crate::results::{self, Out, bars};
-use crate::session::{self, Outcome};
-use crate::{Error, circumstances, process};
+use crate::arguments::{Forms, some};
+use crate::circumstances::Circumstances;
+use crate::figures::Figures;
+use crate::results::Out;
+use crate::{Error, process, session};
+use clap::Args;
 use defaults::CAPABILITIES;
 use measure::progress::Progress;
-use measure::statistics::Summary;
 use report::count::counted;
-use report::{Table, interrupt};
+use report::interrupt;
 use seccomp::Arch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
-use std::fs::File;
 use std::hint::black_box;
-use std::path::Path;
+use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
+
+/// `lookups`.
+#[derive(Debug, Args)]
+pub struct Lookups {
+    /// Number of lookups of all names per round
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Rounds
+    #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
+    pub rounds: usize,
+    /// The forms of the output.
+    #[command(flatten)]
+    pub forms: Forms,
+}
 
 /// The name of the program that calls libseccomp; it is in this program's directory.
 const PROGRAM: &str = "dayfly-libseccomp";
@@ -68,11 +80,9 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
     let mut names = names(&profile);
     let all = names.len();
     let first = ask(&names, &archs, 0);
-    if let Ok(answer) = &first {
-        names.retain(|name| !answer.unknown.contains(name));
-    }
     let mut ways = vec![OURS.to_owned(), LINEAR.to_owned()];
     if let Ok(answer) = &first {
+        names.retain(|name| !answer.unknown.contains(name));
         ways.insert(1, format!("{THEIRS} {}", answer.version));
     }
     let row = |by: &String, arch: &Arch| Row {
@@ -102,27 +112,25 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
         }
     }
     drop(progress);
-    let out: Vec<Out> =
-        first.err().map(|reason| Out { runtime: THEIRS.to_owned(), reason }).into_iter().collect();
-    tell(options, &rows, &out, all)
-}
+    let out = first.err().map(|reason| Out { runtime: THEIRS.to_owned(), reason });
 
-/// Writes the requested output.
-fn tell(options: &Lookups, rows: &[Row], out: &[Out], all: usize) -> Result<(), Error> {
-    let figures = rows.iter().filter_map(|row| {
-        Some((row.arch.to_owned(), row.by.clone(), Summary::of(&row.each_ns())?.median))
-    });
-    let title = format!("Lookup of a system call by its name: {} names", rows[0].names);
-    let outcome = Outcome {
-        text: text(rows, all),
-        json: vec![("rows", results::value(&rows)?)],
-        csv: csv(rows),
-        pictures: vec![bars(&title, "ns a name", figures)],
-        ..Outcome::default()
+    let mut figures = Figures::default();
+    for row in &rows {
+        figures.rounds(format!("{}, a name", row.arch), "ns", &row.by, row.each_ns());
+        let name = format!("{}, all names and passes", row.arch);
+        figures.rounds(name, "s", &row.by, row.wall_s.iter().copied());
+    }
+    let mut outcome = figures.outcome(OURS);
+    let (known, passes) = (names.len(), options.count);
+    let newer = match all - known {
+        0 => String::new(),
+        newer => format!("; {newer} more are newer than this libseccomp"),
     };
-    let record =
-        circumstances::Circumstances::take("none".to_owned(), Vec::new(), Path::new("/run"));
-    session::tell(&options.forms, &record, out, false, outcome)
+    let rounds = counted(options.rounds, "round");
+    let about = format!("{known} names of the engines' profile × {passes}, {rounds}{newer}\n");
+    outcome.text.insert_str(0, &about);
+    let outcome = outcome.with("rows", &rows)?;
+    session::tell(&options.forms, &Circumstances::of_host("none"), out.as_slice(), 0, outcome)
 }
 
 impl Row {
@@ -187,53 +195,14 @@ fn ask(names: &[String], archs: &[Arch], passes: u32) -> Result<Answer, String> 
         ));
     }
     let failed = |what: &dyn std::fmt::Display| format!("{PROGRAM}: {what}");
-    let mut lines = String::new();
-    for name in names {
-        let _ = writeln!(lines, "{name}");
-    }
-    let (reads, writes) = std::io::pipe().map_err(|error| failed(&error))?;
+    let (reads, mut writes) = std::io::pipe().map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
     command.arg(passes.to_string()).args(archs.iter().map(|arch| arch.name())).stdin(reads);
     // The names fit into a pipe.
-    let mut writes = File::from(std::os::fd::OwnedFd::from(writes));
-    std::io::Write::write_all(&mut writes, lines.as_bytes()).map_err(|error| failed(&error))?;
+    writeln!(writes, "{}", names.join("\n")).map_err(|error| failed(&error))?;
     drop(writes);
-    let text =
-        process::read(&mut command, DEADLINE).map_err(|failure: Failure| failed(&failure))?;
+    let text = process::read(&mut command, DEADLINE).map_err(|failure| failed(&failure))?;
     serde_json::from_str(&text).map_err(|_| failed(&"it failed, and says why above"))
-}
-
-fn text(rows: &[Row], all: usize) -> String {
-    let headings = ["", "", "ns a name", "min s", "median s", "max s"];
-    let mut table = Table::new(&headings).left(&[0, 1]);
-    for row in rows {
-        let each = Summary::of(&row.each_ns()).map(|each| format!("{:.1}", each.median));
-        let whole = Summary::of(&row.wall_s).map(|all| [all.min, all.median, all.max]);
-        let mut cells = vec![row.arch.to_owned(), row.by.clone(), each.unwrap_or_default()];
-        cells.extend(whole.into_iter().flatten().map(|s| format!("{s:.4}")));
-        table.row(cells);
-    }
-    let (names, passes) = rows.first().map_or((0, 0), |row| (row.names, row.passes));
-    let rounds = rows.first().map_or(0, |row| row.wall_s.len());
-    let left = match all - names {
-        0 => String::new(),
-        newer => format!("; {newer} more are newer than this libseccomp"),
-    };
-    let rounds = counted(rounds, "round");
-    format!("{names} names of the engines' profile × {passes}, {rounds}{left}\n{table}")
-}
-
-fn csv(rows: &[Row]) -> String {
-    let mut text = String::from("by,architecture,names,passes,round,wall_us\n");
-    for row in rows {
-        for (round, s) in row.wall_s.iter().enumerate() {
-            let Row { by, arch, names, passes, .. } = row;
-            let by = report::csv::quoted(by);
-            // Writing to a String can't fail.
-            let _ = writeln!(text, "{by},{arch},{names},{passes},{round},{:.1}", s * 1e6);
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -255,24 +224,5 @@ mod tests {
             assert!(table.contains(&"execve") && table.len() > 250, "{arch:?} {}", table.len());
             assert!(table.iter().all(|name| seccomp::number(name, arch).is_some()));
         }
-    }
-
-    #[test]
-    fn rounds_are_summed_up() {
-        let row = Row {
-            by: THEIRS.to_owned(),
-            arch: "A",
-            native: "yes",
-            names: 10,
-            passes: 100,
-            wall_s: vec![0.25, 0.5, 1.0],
-        };
-        let expected = "\
-10 names of the engines' profile × 100, 3 rounds; 2 more are newer than this libseccomp
-               ns a name   min s  median s   max s
-A  libseccomp   500000.0  0.2500    0.5000  1.0000
-";
-        assert_eq!(text(std::slice::from_ref(&row), 12), expected);
-        assert!(csv(&[row]).ends_with("libseccomp,A,10,100,2,1000000.0\n"));
     }
 }

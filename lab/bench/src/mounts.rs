@@ -2,59 +2,64 @@
 //!
 //! The mounts are made in a mount namespace of the experiment's own, invisible to the host.
 
-use crate::options::Mounts;
+use crate::arguments::{Common, some};
 use crate::race::{Operation, Rounds, Series, race};
-use crate::results::{self, compare, judged};
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
+use crate::results::judged;
+use crate::session::{Experiment, Outcome};
+use crate::stand::{Entrant, Stand, first};
 use crate::{Error, view};
+use clap::Args;
 use measure::bootstrap::{self, Pairing};
-use measure::statistics::Summary;
+use measure::statistics::median;
 use report::Table;
 use report::count::counted;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+/// `mounts`.
+#[derive(Debug, Args)]
+pub struct Mounts {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// Lengths of the mount table; a table that is already longer is not changed
+    #[arg(long, value_delimiter = ',', default_value = "10,100,1000")]
+    pub mounts: Vec<usize>,
+    /// Rounds at each length, divided among up to five sweeps
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 50)]
+    pub rounds: usize,
+}
 
 /// The maximum number of passes through the lengths, so that drift over time affects all of them.
 const SWEEPS: usize = 5;
 
-/// Runs the experiment: at every length, all entrants take turns.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Mounts,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    view::own_mounts()?;
-    // A runtime's first start may add permanent mounts, such as those of dayfly's cache. After this first start, they
-    // count as part of the table's length.
-    race(stand, entrants, Operation::Run, Rounds { warm_up: 1, timed: 0, pause: Duration::ZERO })?;
-    let mut lengths = Length::distinct(&options.mounts, table()?);
-    for timed in passes(options.rounds) {
-        for length in &mut lengths {
-            let host = Host::with_mounts(&stand.state().join(".mounts"), length.least)?;
-            let rounds = Rounds { warm_up: 1, timed, pause: Duration::ZERO };
-            for more in race(stand, entrants, Operation::Run, rounds)? {
-                length.add(more);
-            }
-            length.most = length.most.max(host.mounts);
-        }
+impl Experiment for Mounts {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let series: Vec<Series> = lengths.into_iter().flat_map(Length::named).collect();
-    let first = entrants.first().map_or("", |entrant| &entrant.name);
-    let rows = compare(&series, first);
-    let text = [results::times(&rows, first), curves(&series), results::verdicts(&rows, first)];
-    Ok(Outcome {
-        text: text.join("\n"),
-        json: vec![("rows", results::value(&rows)?)],
-        csv: results::csv(&series),
-        pictures: results::pictures(&rows),
-        ..Outcome::default()
-    })
+
+    /// At every length, all entrants take turns.
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        view::own_mounts()?;
+        let race = |timed| {
+            let rounds = Rounds { warm_up: 1, timed, ..Rounds::default() };
+            race(stand, entrants, Operation::Run, rounds, || Ok(()))
+        };
+        // A runtime's first start may add permanent mounts, such as those of dayfly's cache. After this first start,
+        // they count as part of the table's length.
+        race(0)?;
+        let mut lengths = Length::distinct(&self.mounts, table()?);
+        for timed in passes(self.rounds) {
+            for length in &mut lengths {
+                let host = Host::with_mounts(&stand.state().join(".mounts"), length.least)?;
+                race(timed)?.into_iter().for_each(|more| length.add(more));
+                length.most = length.most.max(host.mounts);
+            }
+        }
+        let series: Vec<Series> = lengths.into_iter().flat_map(Length::named).collect();
+        Outcome::of_series(&series, first(entrants), &[growth(&series)])
+    }
 }
 
 /// Divides `rounds` among at most [`SWEEPS`] passes, none of which is empty.
@@ -108,37 +113,24 @@ impl Length {
 
 /// Formats a table of every runtime's time at each length, and its ratio to the same runtime's time at the first
 /// length.
-fn curves(series: &[Series]) -> String {
-    let mut steps: Vec<&str> = Vec::new();
-    let mut runtimes: Vec<&str> = Vec::new();
-    for of in series {
-        if !steps.contains(&of.step.as_str()) {
-            steps.push(&of.step);
-        }
-        if !runtimes.contains(&of.runtime.as_str()) {
-            runtimes.push(&of.runtime);
-        }
-    }
-    let headings: Vec<&str> =
-        std::iter::once("own time at the first length = 1").chain(steps.iter().copied()).collect();
-    let mut table = Table::new(&headings);
-    for runtime in runtimes {
-        let own = |step: &str| {
-            let of = series.iter().find(|of| of.step == step && of.runtime == runtime);
-            of.map(Series::wall_us).unwrap_or_default()
-        };
-        let base = steps.first().map(|step| own(step)).unwrap_or_default();
-        let cells = steps.iter().enumerate().map(|(at, step)| {
-            let times = own(step);
-            let median = Summary::of(&times).map_or(f64::NAN, |times| times.median) / 1e3;
-            match bootstrap::ratio(&times, &base, Pairing::Independent) {
-                Some(ratio) if at > 0 => format!("{median:.2} ms = {}", judged(ratio).join(" ")),
-                _ => format!("{median:.2} ms"),
-            }
-        });
-        table.row(std::iter::once(runtime.to_owned()).chain(cells).collect());
-    }
-    table.to_string()
+fn growth(series: &[Series]) -> String {
+    let ratio = |of: &Series| {
+        let shortest = series.iter().find(|it| it.runtime == of.runtime)?;
+        let ratio = || bootstrap::ratio(&of.wall_us(), &shortest.wall_us(), Pairing::Independent);
+        (shortest.step != of.step).then(ratio)?
+    };
+    let table = Table::of(
+        series,
+        &[
+            ("", &|of| of.step.clone()),
+            ("", &|of| of.runtime.clone()),
+            ("ms, median", &|of| format!("{:.2}", median(&mut of.wall_us()) / 1e3)),
+            ("own time at the first length = 1", &|of| {
+                ratio(of).map(judged).unwrap_or_default().join(" ")
+            }),
+        ],
+    );
+    table.left(&[0, 1]).to_string()
 }
 
 /// A mount table with additional mounts, which are unmounted on drop.
@@ -192,6 +184,7 @@ fn table() -> Result<usize, Error> {
 mod tests {
     use super::*;
     use crate::process::Sample;
+    use std::time::Duration;
 
     #[test]
     fn as_many_rounds_as_asked_for() {

@@ -1,40 +1,40 @@
 //! The command line.
 
-use crate::config::Profile;
-use crate::race::Operation;
-use ::report::time::time;
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
+use crate::ablation::Ablation;
+use crate::bulk::Bulk;
+use crate::burst::Burst;
+use crate::config::Bundle;
+use crate::faas::Faas;
+use crate::favordynmods::FavorDynmods;
+use crate::first_use::FirstUse;
+use crate::groups::{Groups, work::Work};
+use crate::kubernetes::Kubernetes;
+use crate::layers::Layers;
+use crate::learned::Learned;
+use crate::lookups::Lookups;
+use crate::memory::Memory;
+use crate::mounts::Mounts;
+use crate::pools::Pools;
+use crate::restore::Restore;
+use crate::shim::{Shim, daemon::ShimDaemon};
+use crate::spaced::Spaced;
+use crate::staircase::Staircase;
+use crate::start::Start;
+use crate::templates::Templates;
+use crate::unshare::Unshare;
+use clap::{Parser, Subcommand};
 
-mod common;
-mod faas;
-mod figures;
-mod groups;
-mod kubernetes;
 mod report;
-mod restore;
 mod scale;
-mod shim;
-mod templates;
 mod trace;
 
-pub use common::{Common, Forms, Timing};
-pub use faas::{Arrivals, Faas, MINUTES, Policy, Regular};
-pub use figures::{Bulk, Figure, Learned, Memory, Steps, Written};
-pub use groups::{Groups, Use, Work};
-pub use kubernetes::{Kubernetes, Load};
-pub use report::{FavorDynmods, Lookups, Report, Unshare};
-pub use restore::{Restore, Warmed};
+pub use report::Report;
 pub use scale::{Given, MOST_PODS, Scale};
-pub use shim::{Measured, Shim, ShimDaemon};
-pub use templates::{Provision, Question, Templates};
-pub use trace::{Kind, Output, Trace, TraceOverhead};
+pub use trace::{Flame, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and evaluates the samples.
 #[derive(Debug, Parser)]
-#[command(name = "dayfly-bench", bin_name = "dayfly bench", version)]
+#[command(name = "dayfly-bench", bin_name = "dayfly bench", version, mut_subcommands(uniform))]
 pub struct Options {
     /// The command.
     #[command(subcommand)]
@@ -80,12 +80,12 @@ pub enum Command {
     /// which the experiment covers by a tmpfs in its own mount namespace. crun caches filters below
     /// its --root, which belongs to the experiment. runc compiles the profile each time. The report
     /// shows which runtimes have cached a filter.
-    FirstUse(Steps),
+    FirstUse(FirstUse),
     /// Time the same container without seccomp, network namespace, message queues, IPC namespace
     ///
     /// Shows how much time each of these costs a start, for each runtime. Every round runs the
     /// unchanged container, then the container without each of them, then without all of them.
-    Staircase(Steps),
+    Staircase(Staircase),
     /// Time the same container with its seccomp profile, with a profile learned from its calls, and
     /// without a profile
     ///
@@ -213,231 +213,28 @@ pub enum Command {
     },
 }
 
-/// `start`.
-#[derive(Debug, Args)]
-pub struct Start {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// The number of rounds, and pauses.
-    #[command(flatten)]
-    pub timing: Timing,
-    /// The timed operations
-    #[arg(
-        long,
-        value_enum,
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        default_value = "run,lifecycle,kill,exec"
-    )]
-    pub operation: Vec<Operation>,
-    /// Also count instructions in user space, up to N per command [default: 3000000]; a million take up to half a
-    /// minute
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3000000")]
-    pub instructions: Option<u64>,
-}
-
-/// `burst`.
-#[derive(Debug, Args)]
-pub struct Burst {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// Containers in flight
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16")]
-    pub width: Vec<usize>,
-    /// Also run dayfly with this limit of starts in flight, set like "dayfly host limit", in an IPC namespace of the
-    /// experiment's own
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32_767))]
-    pub start_limit: Vec<u16>,
-    /// Containers per round
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 32)]
-    pub count: usize,
-    /// Rounds of each runtime at each width
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 8)]
-    pub rounds: usize,
-}
-
-/// `spaced`.
-#[derive(Debug, Args)]
-pub struct Spaced {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// The time between two starts
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
-    pub interval: Duration,
-    /// Number of starts of each runtime
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 100)]
-    pub count: usize,
-}
-
-/// `mounts`.
-#[derive(Debug, Args)]
-pub struct Mounts {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// Lengths of the mount table; a table that is already longer is not changed
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,100,1000")]
-    pub mounts: Vec<usize>,
-    /// Rounds at each length, divided among up to five sweeps
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 50)]
-    pub rounds: usize,
-}
-
-/// `layers`.
-#[derive(Debug, Args)]
-pub struct Layers {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// Ways to assemble the root filesystem; those that mount layers on the host are also used for other runtimes
-    #[arg(
-        long,
-        value_enum,
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        default_value = "fd,parent,per-layer,copy"
-    )]
-    pub modes: Vec<Mode>,
-    /// Number of layers of the root filesystem
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,10,50,100,500")]
-    pub layers: Vec<usize>,
-    /// Number of starts at a time
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = some, default_value = "1,4,16,100")]
-    pub width: Vec<usize>,
-    /// Starts per round, at least the number of starts at a time
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 16)]
-    pub count: usize,
-    /// Rounds of each way with each number of layers
-    #[arg(long, value_name = "N", value_parser = some, default_value_t = 5)]
-    pub rounds: usize,
-    /// Use no user namespaces, so that the ids of layers need no mapping
-    #[arg(long)]
-    pub host_ids: bool,
-}
-
-/// A way to assemble a root filesystem from layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// One detached, id-mapped copy of the layers' parent directory, which is not in the host's
-    /// mount table
-    Fd,
-    /// One attached, id-mapped copy of the layers' parent directory
-    Parent,
-    /// An attached, id-mapped mount per layer
-    PerLayer,
-    /// A copy of all files, owned by the container's ids
-    Copy,
-}
-
-impl Mode {
-    /// Returns the mode's name in options and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fd => "fd",
-            Self::Parent => "parent",
-            Self::PerLayer => "per-layer",
-            Self::Copy => "copy",
+/// Names the values of lists in the help of a command.
+fn uniform(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| {
+        let is_named = |arg: &clap::Arg| {
+            arg.get_value_names().is_some_and(|names| names.iter().any(|it| it.contains('…')))
+        };
+        if arg.get_value_delimiter().is_none() || is_named(&arg) {
+            return arg;
         }
-    }
-}
-
-/// `flame`.
-#[derive(Debug, Args)]
-pub struct Flame {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// Containers in flight
-    #[arg(long, value_name = "N", value_parser = some, default_value = "16")]
-    pub width: usize,
-    /// Number of containers of each runtime
-    #[arg(long, value_name = "N", value_parser = some, default_value = "240")]
-    pub count: usize,
-    /// Samples per second of each CPU
-    #[arg(long, value_name = "HERTZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
-    pub frequency: u32,
-    /// Run only dayfly, with containers of this many layers, in each of the modes
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub layers: usize,
-    /// Ways to assemble their root filesystems
-    #[arg(
-        long,
-        value_enum,
-        value_name = "NAME,…",
-        value_delimiter = ',',
-        default_value = "per-layer,fd",
-        requires = "layers"
-    )]
-    pub modes: Vec<Mode>,
-}
-
-/// `ablation`.
-#[derive(Debug, Args)]
-pub struct Ablation {
-    /// Options of all experiments; only the first runtime takes part.
-    #[command(flatten)]
-    pub common: Common,
-    /// The number of rounds, and pauses.
-    #[command(flatten)]
-    pub timing: Timing,
-    /// Fast paths to omit, one after the other [default: all]
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
-    pub without: Vec<String>,
-    /// Omit fast paths by lever: parallelism, caching, elimination of unneeded work
-    #[arg(long, conflicts_with = "without")]
-    pub levers: bool,
-    /// The timed operations
-    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
-    pub operation: Vec<Operation>,
-}
-
-/// `pools`.
-#[derive(Debug, Args)]
-pub struct Pools {
-    /// Options of all experiments; only the first runtime takes part.
-    #[command(flatten)]
-    pub common: Common,
-    /// The number of rounds, and pauses.
-    #[command(flatten)]
-    pub timing: Timing,
-    /// The memory limit of the pool's cgroups
-    #[arg(long, default_value = "256M")]
-    pub size: String,
-    /// Number of containers whose cgroups are examined
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    pub tenants: usize,
-}
-
-/// `bundle`.
-#[derive(Debug, Args)]
-pub struct Bundle {
-    /// The directory to create
-    pub directory: PathBuf,
-    /// The kind of container; a container of the kind joined has its own namespaces, until an
-    /// experiment replaces them by those of another container
-    #[arg(long, value_enum, default_value_t = Profile::Seccomp)]
-    pub profile: Profile,
-}
-
-/// Parses a number above 0.
-///
-/// # Errors
-/// The expected format.
-fn some(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "a number from 1 on".to_owned())
+        let name = if arg.get_possible_values().is_empty() { "N,…" } else { "NAME,…" };
+        arg.value_name(name)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Profile;
+    use crate::race::Operation;
     use crate::view::View;
     use clap::CommandFactory;
+    use std::time::Duration;
 
     #[test]
     fn definition_is_sound() {
@@ -468,9 +265,8 @@ mod tests {
         let line = ["bench", "trace", "/b", "-n", "5", "--format", "json", "--", "/bin/x", "-n"];
         let options = Options::try_parse_from(line).expect("good");
         let Command::Trace(trace) = options.command else { panic!("not trace") };
-        let trace = trace.settled();
-        assert_eq!((trace.count, trace.common.forms.json), (5, true));
-        assert_eq!(trace.common.bundle.as_deref(), Some(std::path::Path::new("/b")));
+        assert_eq!((trace.count, trace.common.forms.is_json()), (5, true));
+        assert_eq!(trace.directory.as_deref(), Some(std::path::Path::new("/b")));
         assert_eq!(trace.common.program, ["/bin/x", "-n"]);
     }
 

@@ -4,21 +4,38 @@
 //! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each
 //! run, outside the measured time. So neither a start nor a delete makes a cgroup for the pool.
 
-use crate::Error;
-use crate::container::{Container, Fault};
-use crate::options::Pools;
-use crate::race::{Operation, race_between};
-use crate::results::{self, compare};
-use crate::runtime::Runtime;
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
+use crate::arguments::{Common, Timing};
+use crate::cgroup::can_limit;
+use crate::container::Container;
+use crate::race::{Operation, race};
+use crate::session::{Experiment, Outcome, own};
+use crate::stand::{Entrant, Stand, first};
+use crate::{Error, view::View};
 use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
+use clap::Args;
 use report::Table;
 use report::count::counted;
 use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
+
+/// `pools`.
+#[derive(Debug, Args)]
+pub struct Pools {
+    /// Options of all experiments; only the first runtime takes part.
+    #[command(flatten)]
+    pub common: Common,
+    /// The number of rounds, and pauses.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// The memory limit of the pool's cgroups
+    #[arg(long, default_value = "256M")]
+    pub size: String,
+    /// Number of containers whose cgroups are examined
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub tenants: usize,
+}
 
 /// The number of cgroups in the pool.
 const COUNT: usize = 4;
@@ -92,54 +109,48 @@ const TOLD: [(&str, &str); 8] = [
     ("cpu.stat", ""),
 ];
 
-/// Returns two entrants: dayfly with the pool, and dayfly with a new cgroup for each container.
-#[must_use]
-pub fn entrants(runtime: &Runtime, size: &str) -> Vec<Entrant> {
-    let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(runtime.clone()) };
-    let pooled = Entrant {
-        name: format!("from the pool {size}"),
-        start_options: vec!["--pool".to_owned(), size.to_owned()],
-        ..Entrant::new(runtime.clone())
-    };
-    vec![pooled, own]
-}
+impl Experiment for Pools {
+    fn common(&self) -> &Common {
+        &self.common
+    }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Pools,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let pool = Pool::fill(&options.size)?;
-    let mut series = Vec::new();
-    for operation in [Operation::Lifecycle, Operation::Run] {
-        for rounds in options.timing.by_pause() {
-            series.extend(race_between(stand, entrants, operation, rounds, || pool.fill_up())?);
+    fn prepare(&mut self) -> Result<(), Error> {
+        // Pools require a memory controller.
+        match self.common.view {
+            None if !can_limit("memory") => View::leave(),
+            _ => Ok(()),
         }
     }
-    let first = entrants.first().map_or("", |entrant| &entrant.name);
-    let rows = compare(&series, first);
-    let mut tenants = Vec::new();
-    if let Some(pooled) = entrants.first().filter(|entrant| entrant.failure.is_none()) {
-        for _ in 0..options.tenants {
-            tenants.extend(tenant(stand, pooled)?);
-            pool.fill_up()?;
+
+    /// Returns two entrants: dayfly with cgroups from the pool, and with new cgroups.
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(own(&self.common)?) };
+        let start_options = vec!["--pool".to_owned(), self.size.clone()];
+        let pooled = own.called(format!("from the pool {}", self.size));
+        Ok(vec![Entrant { start_options, ..pooled }, own])
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let pool = Pool::fill(&self.size)?;
+        let mut series = Vec::new();
+        for operation in [Operation::Lifecycle, Operation::Run] {
+            for rounds in self.timing.by_pause() {
+                series.extend(race(stand, entrants, operation, rounds, || pool.fill_up())?);
+            }
         }
+        let mut tenants = Vec::new();
+        if let Some(pooled) = entrants.first().filter(|entrant| !entrant.is_out()) {
+            for _ in 0..self.tenants {
+                tenants.extend(tenant(stand, pooled)?);
+                pool.fill_up()?;
+            }
+        }
+        if let Some(leak) = leak(&tenants) {
+            return Err(Error::Unfit(format!("accounting leaks between tenants: {leak}")));
+        }
+        let outcome = Outcome::of_series(&series, first(entrants), &[told(&tenants)])?;
+        outcome.with("tenants", &tenants)
     }
-    if let Some(leak) = leak(&tenants) {
-        return Err(Error::Unfit(format!("accounting leaks between tenants: {leak}")));
-    }
-    let text = [results::times(&rows, first), results::verdicts(&rows, first), told(&tenants)];
-    Ok(Outcome {
-        text: text.join("\n"),
-        json: vec![("rows", results::value(&rows)?), ("tenants", results::value(&tenants)?)],
-        csv: results::csv(&series),
-        pictures: results::pictures(&rows),
-        ..Outcome::default()
-    })
 }
 
 /// Examines the cgroup of a created container before its start, and again after its program, which uses memory and CPU
@@ -148,8 +159,7 @@ fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
     // Doubles a string until it is 16 MiB long.
     let hungry = "x=x; i=0; while [ $i -lt 24 ]; do x=$x$x; i=$((i+1)); done";
     let container = Container::new(stand, entrant, &["/bin/sh", "-c", hungry])?;
-    let unfit = |fault: Fault| Error::Unfit(fault.to_string());
-    container.create().map_err(unfit)?;
+    container.create()?;
     let Some(pid) = container.pid() else { return Ok(None) };
     let file = PathBuf::from(format!("/proc/{}/cgroup", pid.as_raw_nonzero()));
     let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
@@ -157,8 +167,8 @@ fn tenant(stand: &Stand, entrant: &Entrant) -> Result<Option<Tenant>, Error> {
     let mut paths = text.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let Some(cgroup) = paths.find(is_it) else { return Ok(None) };
     let begins = look(cgroup);
-    container.start().map_err(unfit)?;
-    container.exit().map_err(unfit)?;
+    container.start()?;
+    container.exit()?;
     let ends = look(cgroup);
     let both = begins.into_iter().zip(ends);
     let told = both.map(|((file, begins), (_, ends))| Told { file, begins, ends }).collect();
@@ -211,18 +221,21 @@ fn leak(tenants: &[Tenant]) -> Option<String> {
 }
 
 fn told(tenants: &[Tenant]) -> String {
-    let headings = ["tenant's cgroup", "file", "when it begins", "when it ends"];
-    let mut table = Table::new(&headings).left(&[0, 1]);
-    for tenant in tenants {
-        for Told { file, begins, ends } in &tenant.told {
-            let (begins, ends) = (begins.to_string(), ends.to_string());
-            table.row(vec![tenant.cgroup.clone(), (*file).to_owned(), begins, ends]);
-        }
-    }
+    let told = tenants.iter().flat_map(|of| of.told.iter().map(move |told| (&of.cgroup, told)));
+    let table = Table::of(
+        told,
+        &[
+            ("tenant's cgroup", &|(cgroup, _)| (*cgroup).clone()),
+            ("file", &|(_, told)| told.file.to_owned()),
+            ("when it begins", &|(_, told)| told.begins.to_string()),
+            ("when it ends", &|(_, told)| told.ends.to_string()),
+        ],
+    );
     format!(
         "{}, each in a cgroup that had none before: they begin with what their own init has used, no event, \
-         and nothing of the 16 MiB and more that the one before has used\n{table}",
-        counted(tenants.len(), "tenant")
+         and nothing of the 16 MiB and more that the one before has used\n{}",
+        counted(tenants.len(), "tenant"),
+        table.left(&[0, 1])
     )
 }
 

@@ -3,11 +3,10 @@
 //! Reading /proc/self/mountinfo takes the namespace's mount lock, and a fork with an exec takes the locks of clone,
 //! cgroups and exec: both stall while a runtime holds these locks.
 
+use crate::figures::Figures;
 use crate::process;
-use measure::statistics::Summary;
 use serde::Serialize;
 use std::fs;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -28,29 +27,18 @@ pub struct Health {
 }
 
 impl Health {
-    /// The headings of [`Self::cells`].
-    pub const HEADINGS: [&'static str; 7] =
-        ["meanwhile, ms", "mountinfo", "p99", "max", "fork+exec", "p99", "max"];
-
     /// Adds another probe's measurements.
     pub fn extend(&mut self, other: Self) {
         self.read_us.extend(other.read_us);
         self.spawn_us.extend(other.spawn_us);
     }
 
-    /// Formats a row: the median, 99th percentile and maximum of both kinds of times, in milliseconds.
-    #[must_use]
-    pub fn cells(&self, name: &str) -> Vec<String> {
-        let mut cells = vec![name.to_owned()];
-        for times in [&self.read_us, &self.spawn_us] {
-            match Summary::of(times) {
-                Some(times) => cells.extend(
-                    [times.median, times.p99, times.max].map(|us| format!("{:.3}", us / 1e3)),
-                ),
-                None => cells.extend(["-"; 3].map(str::to_owned)),
-            }
+    /// Adds the times to the figures of an entrant in a case.
+    pub(crate) fn add_to(&self, figures: &mut Figures, case: &str, entrant: &str) {
+        for (what, times) in [("mountinfo", &self.read_us), ("fork+exec", &self.spawn_us)] {
+            let ms = times.iter().map(|us| us / 1e3);
+            figures.singles(format!("{case}: {what} meanwhile"), "ms", entrant, ms);
         }
-        cells
     }
 }
 
@@ -83,9 +71,7 @@ fn look(health: &mut Health) {
     if fs::read("/proc/self/mountinfo").is_ok() {
         health.read_us.push(start.elapsed().as_secs_f64() * 1e6);
     }
-    let mut program = Command::new(PROGRAM);
-    program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    if let Ok(sample) = process::run(&mut program, Duration::from_secs(60)) {
+    if let Ok(sample) = process::run(&mut process::quiet(PROGRAM), Duration::from_secs(60)) {
         health.spawn_us.push(sample.wall.as_secs_f64() * 1e6);
     }
 }

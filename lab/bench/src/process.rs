@@ -8,6 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, wait as wait_any,
 };
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
 use std::ops::Add;
@@ -76,6 +77,14 @@ impl fmt::Display for Failure {
             Self::Interrupted => f.write_str("interrupted"),
         }
     }
+}
+
+/// Returns a command without input, whose output is discarded.
+#[must_use]
+pub fn quiet(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 /// Runs `command` to its end, in its own process group, which is killed at the deadline.

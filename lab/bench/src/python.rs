@@ -5,7 +5,6 @@ use crate::process;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The interpreter, in the container as on the host.
@@ -54,9 +53,8 @@ impl Python {
             fs::write(&file, text).map_err(Error::at("write", &file))?;
         }
         // As an installed library is. Containers could not write the compiled file.
-        let mut compiler = Command::new(PYTHON);
+        let mut compiler = process::quiet(PYTHON);
         compiler.current_dir(&source).args(["-m", "py_compile", LIBRARY_FILE]);
-        compiler.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         process::run(&mut compiler, COMPILER)
             .map_err(|failure| Error::Unfit(format!("{PYTHON} -m py_compile: {failure}")))?;
         Ok(Self { source })

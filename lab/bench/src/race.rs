@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::accounting;
+use crate::arguments::Timing;
 use crate::container::{Container, Fault};
 use crate::process::Sample;
 use crate::stand::{Entrant, Stand};
@@ -53,7 +54,7 @@ impl Operation {
 }
 
 /// The number of repetitions of an operation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rounds {
     /// The number of repetitions before the measured ones, which fill the kernel's and the runtimes' caches.
     pub warm_up: usize,
@@ -86,57 +87,58 @@ impl Series {
     }
 }
 
-/// Runs the rounds of `operation`, each entrant once per round, rotating the order by one from round to round. An
-/// entrant that fails is excluded from then on, and keeps its samples so far.
+/// Runs the rounds of each operation at each pause, each entrant once per round.
 ///
 /// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn race(
+/// Those of [`race`].
+pub fn races(
     stand: &Stand,
-    entrants: &mut [Entrant],
-    operation: Operation,
-    rounds: Rounds,
+    entrants: &[Entrant],
+    operations: &[Operation],
+    timing: &Timing,
 ) -> Result<Vec<Series>, Error> {
-    race_between(stand, entrants, operation, rounds, || Ok(()))
+    let mut series = Vec::new();
+    for &operation in operations {
+        for rounds in timing.by_pause() {
+            series.extend(race(stand, entrants, operation, rounds, || Ok(()))?);
+        }
+    }
+    Ok(series)
 }
 
-/// Runs the rounds like [`race`], but calls `between` after each repetition of the operation, outside the measured time
-/// and before the next pause.
+/// Runs the rounds of `operation`, each entrant once per round, rotating the order by one from round to round. An
+/// entrant that fails is excluded from then on, and keeps its samples so far. Calls `between` after each repetition of
+/// the operation, outside the measured time and before the next pause.
 ///
 /// # Errors
-/// As [`race`], and those of `between`.
-pub fn race_between(
+/// Errors of the harness itself; those of `between`; an interrupt.
+pub fn race(
     stand: &Stand,
-    entrants: &mut [Entrant],
+    entrants: &[Entrant],
     operation: Operation,
     rounds: Rounds,
     mut between: impl FnMut() -> Result<(), Error>,
 ) -> Result<Vec<Series>, Error> {
     let title = format!("{}, pause {:?}", operation.steps()[0], rounds.pause);
-    let racers = entrants.to_vec();
-    let mut sleepers = Vec::new();
-    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
-        sleepers.push(sleeper(stand, racer, entrant, operation)?);
-    }
+    let sleepers = sleepers(stand, entrants, operation)?;
     let samples = in_turns(entrants, rounds, &title, |at| {
-        let done = go(stand, &racers[at], operation, sleepers[at].as_ref(), Way::Timed)?;
+        let done = go(stand, &entrants[at], operation, sleepers[at].as_ref(), Way::Timed);
         between()?;
-        Ok(done.map(|go| go.samples).map_err(|fault| fault.to_string()))
+        Ok(done?.samples)
     })?;
-    drop(sleepers);
     Ok(series_by_step(entrants, operation.steps(), rounds.pause, &samples))
 }
 
-/// Calls `go` with each entrant's index once per round, rotating the order by one from round to round. Returns the
-/// results of the measured rounds. An entrant that fails is excluded from then on, and keeps its results so far.
+/// Calls `go` with the index of each entrant once per round, after the pause, rotating the order by one from round to
+/// round. An entrant that fails is excluded from then on. Returns the results of the timed rounds, by entrant.
 ///
 /// # Errors
-/// Those of `go`; an interrupt.
+/// Those of `go` that are not the failure of a runtime; an interrupt.
 pub fn in_turns<T>(
-    entrants: &mut [Entrant],
+    entrants: &[Entrant],
     rounds: Rounds,
     title: &str,
-    mut go: impl FnMut(usize) -> Result<Result<T, String>, Error>,
+    mut go: impl FnMut(usize) -> Result<T, Error>,
 ) -> Result<Vec<Vec<T>>, Error> {
     let mut progress = Progress::new();
     let all = rounds.warm_up + rounds.timed;
@@ -145,19 +147,13 @@ pub fn in_turns<T>(
         progress.tell(title, round, all);
         for place in 0..entrants.len() {
             let at = (round + place) % entrants.len();
-            if entrants[at].failure.is_some() {
+            if entrants[at].is_out() {
                 continue;
             }
             interrupt::check()?;
             sleep(rounds.pause);
-            match go(at)? {
-                Ok(one) if round >= rounds.warm_up => given[at].push(one),
-                Ok(_) => {}
-                Err(reason) => {
-                    interrupt::check()?;
-                    entrants[at].failure = Some(reason);
-                }
-            }
+            let one = entrants[at].attempt(go(at))?;
+            given[at].extend(one.filter(|_| round >= rounds.warm_up));
         }
     }
     Ok(given)
@@ -170,13 +166,12 @@ pub fn in_turns<T>(
 /// Errors of the harness itself; an interrupt.
 pub fn race_in_steps(
     stand: &Stand,
-    entrants: &mut [Entrant],
+    entrants: &[Entrant],
     rounds: Rounds,
     title: &str,
     steps: &[&str],
-    change: impl Fn(usize, usize, &mut Value),
+    mut change: impl FnMut(usize, usize, &mut Value),
 ) -> Result<Vec<Series>, Error> {
-    let racers = entrants.to_vec();
     let goes = in_turns(entrants, rounds, title, |at| {
         let mut samples: Vec<Sample> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
@@ -186,13 +181,10 @@ pub fn race_in_steps(
                 sleep(rounds.pause);
             }
             let change = |config: &mut Value| change(at, number, config);
-            let container = Container::changed(stand, &racers[at], &[], change)?;
-            match container.run() {
-                Ok(sample) => samples.push(sample),
-                Err(fault) => return Ok(Err(format!("{step}: {fault}"))),
-            }
+            let container = Container::changed(stand, &entrants[at], &[], change)?;
+            samples.push(container.run().map_err(|fault| Error::from(fault).during(step))?);
         }
-        Ok(Ok(samples))
+        Ok(samples)
     })?;
     Ok(series_by_step(entrants, steps, rounds.pause, &goes))
 }
@@ -204,7 +196,7 @@ pub fn series_by_step<G: AsRef<[Sample]>>(
     pause: Duration,
     goes: &[Vec<G>],
 ) -> Vec<Series> {
-    let finished = entrants.iter().zip(goes).filter(|(entrant, _)| entrant.failure.is_none());
+    let finished = entrants.iter().zip(goes).filter(|(entrant, _)| !entrant.is_out());
     let of_step = |(at, step): (usize, &&str)| {
         let one = |(entrant, goes): (&Entrant, &Vec<G>)| Series {
             step: (*step).to_owned(),
@@ -218,32 +210,32 @@ pub fn series_by_step<G: AsRef<[Sample]>>(
     steps.iter().enumerate().flat_map(of_step).collect()
 }
 
-/// Starts the container in which commands are executed, if the operation is `exec`.
-pub(crate) fn sleeper<'a>(
-    stand: &'a Stand,
-    racer: &'a Entrant,
-    entrant: &mut Entrant,
-    operation: Operation,
-) -> Result<Option<Container<'a>>, Error> {
-    if operation != Operation::Exec || entrant.failure.is_some() {
-        return Ok(None);
-    }
-    let container = asleep(stand, racer)?;
-    entrant.failure = container.1.err().map(|fault| fault.to_string());
-    Ok(entrant.failure.is_none().then_some(container.0))
-}
-
-/// Starts a container that sleeps; the inner error is the reason of a failure.
+/// Starts the containers in which commands are executed, one for each entrant, if the operation is `exec`.
 ///
 /// # Errors
-/// Errors of the harness itself.
-pub(crate) fn asleep<'a>(
+/// Errors of the harness itself; an interrupt.
+pub(crate) fn sleepers<'a>(
     stand: &'a Stand,
-    entrant: &'a Entrant,
-) -> Result<(Container<'a>, Result<(), Fault>), Error> {
+    entrants: &'a [Entrant],
+    operation: Operation,
+) -> Result<Vec<Option<Container<'a>>>, Error> {
+    let needs = |entrant: &Entrant| operation == Operation::Exec && !entrant.is_out();
+    let sleeper = |entrant: &'a Entrant| match needs(entrant) {
+        true => entrant.attempt(asleep(stand, entrant)),
+        false => Ok(None),
+    };
+    entrants.iter().map(sleeper).collect()
+}
+
+/// Starts a container that sleeps.
+///
+/// # Errors
+/// Errors of the harness itself; the runtime's.
+pub(crate) fn asleep<'a>(stand: &'a Stand, entrant: &'a Entrant) -> Result<Container<'a>, Error> {
     let container = Container::new(stand, entrant, &["/bin/sleep", "100000"])?;
-    let result = container.create().and_then(|_| container.start()).map(drop);
-    Ok((container, result))
+    container.create()?;
+    container.start()?;
+    Ok(container)
 }
 
 /// The results of one repetition of an operation.
@@ -258,33 +250,29 @@ pub(crate) struct Go {
 /// Performs an operation once.
 ///
 /// # Errors
-/// Errors of the harness itself; the inner error is the runtime's.
+/// Errors of the harness itself; the runtime's.
 pub(crate) fn go(
     stand: &Stand,
     entrant: &Entrant,
     operation: Operation,
     sleeper: Option<&Container<'_>>,
     way: Way,
-) -> Result<Result<Go, Fault>, Error> {
-    if operation == Operation::Exec {
-        let exec =
-            |container| by(way, container, |it: &Container<'_>| Ok(vec![it.exec("/bin/true")?]));
-        return Ok(sleeper.map_or_else(|| Ok(Go::default()), exec));
-    }
-    if operation == Operation::Kill {
-        let (container, result) = asleep(stand, entrant)?;
-        return Ok(result.and_then(|()| {
+) -> Result<Go, Error> {
+    Ok(match operation {
+        Operation::Run => by(way, &Container::new(stand, entrant, &[])?, |it| Ok(vec![it.run()?]))?,
+        Operation::Lifecycle => by(way, &Container::new(stand, entrant, &[])?, lifecycle)?,
+        Operation::Kill => {
+            let container = asleep(stand, entrant)?;
             let go = by(way, &container, |it| Ok(vec![it.kill()?]))?;
             container.exit()?;
             container.delete()?;
-            Ok(go)
-        }));
-    }
-    let container = Container::new(stand, entrant, &[])?;
-    Ok(by(way, &container, |it| match operation {
-        Operation::Lifecycle => lifecycle(it),
-        _ => it.run().map(|sample| vec![sample]),
-    }))
+            go
+        }
+        Operation::Exec => match sleeper {
+            Some(sleeper) => by(way, sleeper, |it| Ok(vec![it.exec("/bin/true")?]))?,
+            None => Go::default(),
+        },
+    })
 }
 
 /// Calls `commands`, while the container's commands are executed in the given way.

@@ -21,25 +21,56 @@ pub(crate) use program::Program;
 pub(crate) use saved::Saved;
 
 use crate::Error;
-use crate::container::{Container, Fault};
-use crate::options::Restore;
+use crate::arguments::{Common, some};
+use crate::container::Container;
 use crate::process::Sample;
 use crate::race::{Rounds, Series, in_turns, series_by_step};
-use crate::results::{self, Row, compare};
+use crate::results::{Row, compare};
 use crate::runtime;
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
+use crate::session::{Experiment, Outcome, all};
+use crate::stand::{Entrant, Stand, first};
+use clap::{Args, ValueEnum};
 use proto::messages::criu_stats::RestoreStatistics;
 use ready::Reports;
-use report::Table;
-use report::interrupt;
+use report::{Table, interrupt};
 use serde::Serialize;
 use statistics::{Parts, Wait};
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+
+/// `restore`.
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// Programs that warm up
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "python,java,node")]
+    pub programs: Vec<Warmed>,
+    /// The program criu [default: peers/bin/criu of the build directory, or criu in $PATH]
+    #[arg(long, value_name = "PATH")]
+    pub criu: Option<PathBuf>,
+    /// Number of measured rounds
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 20)]
+    pub rounds: usize,
+    /// Number of rounds before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warm_up: usize,
+}
+
+/// A program that warms up before it is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Warmed {
+    /// Python with 26 imports
+    Python,
+    /// A JVM with collections, regular expressions, dates
+    Java,
+    /// Node.js with 24 of its modules
+    Node,
+}
 
 /// The warm-up time above which a restore is faster than a start.
 #[derive(Debug, Serialize)]
@@ -51,52 +82,44 @@ struct Pays {
     from_ms: f64,
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// No criu; none of the programs; errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Restore,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    find_criu(options.criu.as_deref(), entrants)?;
-    let (mut series, mut parts, mut pays) = (Vec::new(), Vec::new(), Vec::new());
-    let first = entrants.first().map_or_else(String::new, |entrant| entrant.name.clone());
-    let mut missing = String::new();
-    for kind in &options.programs {
-        let program = match Program::prepare(*kind, stand.directory())? {
-            Ok(program) => program,
-            Err(reason) => {
-                let _ = writeln!(missing, "not measured: {reason}");
-                continue;
+impl Experiment for Restore {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        let mut entrants = all(&self.common)?;
+        find_criu(self.criu.as_deref(), &mut entrants)?;
+        Ok(entrants)
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let (mut series, mut parts, mut pays) = (Vec::new(), Vec::new(), Vec::new());
+        let first = first(entrants);
+        let mut missing = String::new();
+        for kind in &self.programs {
+            let program = match Program::prepare(*kind, stand.directory()) {
+                Err(Error::Out(reason)) => {
+                    let _ = writeln!(missing, "not measured: {reason}");
+                    continue;
+                }
+                program => program?,
+            };
+            let (of_program, of_criu) = self.measure_one(stand, entrants, &program)?;
+            let rows = compare(&of_program, first);
+            for OfCriu { runtime, statistics, waits } in of_criu {
+                let ready = median_us(&rows, &program.steps()[1], &runtime).unwrap_or_default();
+                parts.extend(Parts::of(&runtime, program.name, ready, &statistics, waits));
             }
-        };
-        let (of_program, of_criu) = measure(options, stand, entrants, &program)?;
-        let rows = compare(&of_program, &first);
-        for OfCriu { runtime, statistics, waits } in of_criu {
-            let ready = median_us(&rows, &program.steps()[1], &runtime).unwrap_or_default();
-            parts.extend(Parts::of(&runtime, program.name, ready, &statistics, waits));
+            pays.extend(entrants.iter().filter_map(|entrant| pay(&rows, &program, &entrant.name)));
+            series.extend(of_program);
         }
-        pays.extend(entrants.iter().filter_map(|entrant| pay(&rows, &program, &entrant.name)));
-        series.extend(of_program);
+        if series.is_empty() && entrants.iter().all(|entrant| !entrant.is_out()) {
+            return Err(Error::Unfit(missing.trim_end().to_owned()));
+        }
+        let tables = [parts_text(&parts), pays_text(&pays) + &missing];
+        Outcome::of_series(&series, first, &tables)?.with("criu", &parts)?.with("pays", &pays)
     }
-    if series.is_empty() && entrants.iter().all(|entrant| entrant.failure.is_none()) {
-        return Err(Error::Unfit(missing.trim_end().to_owned()));
-    }
-    let rows = compare(&series, &first);
-    let tables = [results::times(&rows, &first), parts_text(&parts), pays_text(&pays)];
-    Ok(Outcome {
-        text: tables.join("\n") + &missing,
-        json: vec![
-            ("rows", results::value(&rows)?),
-            ("criu", results::value(&parts)?),
-            ("pays", results::value(&pays)?),
-        ],
-        csv: results::csv(&series),
-        pictures: results::pictures(&rows),
-        ..Outcome::default()
-    })
 }
 
 /// Puts the directory of `criu`, or of the criu that is found, first in the runtimes' PATH.
@@ -129,70 +152,52 @@ struct OfCriu {
     waits: Vec<Wait>,
 }
 
-/// Times one program: in each round, each runtime performs a start, a restore, and a start of a shell.
-fn measure(
-    options: &Restore,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-    program: &Program,
-) -> Result<(Vec<Series>, Vec<OfCriu>), Error> {
-    let racers = entrants.to_vec();
-    let mut saved = Vec::new();
-    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
-        if entrant.failure.is_some() {
-            saved.push(None);
-            continue;
+impl Restore {
+    /// Times one program: in each round, each runtime performs a start, a restore, and a start of a shell.
+    fn measure_one(
+        &self,
+        stand: &Stand,
+        entrants: &[Entrant],
+        program: &Program,
+    ) -> Result<(Vec<Series>, Vec<OfCriu>), Error> {
+        let mut saved = Vec::new();
+        for entrant in entrants {
+            let save = || Saved::save(stand, entrant, program);
+            saved.push(if entrant.is_out() { None } else { entrant.attempt(save())? });
         }
-        let one = Saved::save(stand, racer, program)?;
-        saved.push(one.map_err(|fault| entrant.failure = Some(fault.to_string())).ok());
+        let rounds = Rounds { warm_up: self.warm_up, timed: self.rounds, ..Rounds::default() };
+        let samples = in_turns(entrants, rounds, program.name, |at| {
+            let nothing = || Error::Out("nothing was saved".to_owned());
+            let saved = saved[at].as_ref().ok_or_else(nothing)?;
+            let (_, _, cold) = started(stand, &entrants[at], Some(program))?;
+            interrupt::check()?;
+            let restored = saved.restore();
+            saved.container.discard();
+            let (_, _, bare) = started(stand, &entrants[at], None)?;
+            Ok([cold, restored?, bare])
+        })?;
+        let steps = program.steps();
+        let steps = steps.each_ref().map(String::as_str);
+        let series = series_by_step(entrants, &steps, Duration::ZERO, &samples);
+        Ok((series, saved.into_iter().flatten().map(Saved::into_told).collect()))
     }
-    let rounds = Rounds { warm_up: options.warm_up, timed: options.rounds, pause: Duration::ZERO };
-    let samples = in_turns(entrants, rounds, program.name, |at| {
-        let Some(saved) = &saved[at] else { return Ok(Err("nothing was saved".to_owned())) };
-        let cold = start(stand, &racers[at], Some(program))?;
-        interrupt::check()?;
-        let restored = match cold {
-            Ok(_) => saved.restore()?,
-            Err(fault) => return Ok(Err(fault.to_string())),
-        };
-        saved.container.discard();
-        let bare = start(stand, &racers[at], None)?;
-        let all = cold.and_then(|cold| Ok([cold, restored?, bare?]));
-        Ok(all.map_err(|fault| fault.to_string()))
-    })?;
-    let steps = program.steps();
-    let steps = steps.each_ref().map(String::as_str);
-    let series = series_by_step(entrants, &steps, Duration::ZERO, &samples);
-    let of_criu = saved.into_iter().flatten().map(Saved::into_told).collect();
-    Ok((series, of_criu))
 }
 
 /// Starts a container of the program, or of a shell, and waits until it is ready.
-fn start(
-    stand: &Stand,
-    racer: &Entrant,
-    program: Option<&Program>,
-) -> Result<Result<Sample, Fault>, Error> {
-    let (_, result) = started(stand, racer, program)?;
-    Ok(result.map(|(_, sample)| sample))
-}
-
-type Started = (Reports, Sample);
-
 fn started<'a>(
     stand: &'a Stand,
-    racer: &'a Entrant,
+    entrant: &'a Entrant,
     program: Option<&Program>,
-) -> Result<(Container<'a>, Result<Started, Fault>), Error> {
+) -> Result<(Container<'a>, Reports, Sample), Error> {
     let reports = Reports::make(stand.new_directory())?;
-    let container = Container::changed(stand, racer, &[], |config| match program {
+    let container = Container::changed(stand, entrant, &[], |config| match program {
         Some(program) => program.settle(config, &reports.directory),
         None => program::settle_shell(config, &reports.directory),
     })?;
     let begin = || container.begin_run(Stdio::null(), Stdio::null());
     let learn = |end| container.started(end).map(drop);
     let sample = reports.time(&container, "run", stand.deadline, begin, learn)?;
-    Ok((container, sample.map(|sample| (reports, sample))))
+    Ok((container, reports, sample))
 }
 
 impl Program {
@@ -215,19 +220,18 @@ fn pay(rows: &[Row], program: &Program, runtime: &str) -> Option<Pays> {
 }
 
 fn parts_text(parts: &[Parts]) -> String {
-    let headings = ["restore", "", "until ready, ms", "criu's own, ms", "pages"];
-    let mut table = Table::new(&headings).left(&[0, 1]);
-    for part in parts {
-        let ms = |us: f64| format!("{:.1}", us / 1e3);
-        table.row(vec![
-            part.program.to_owned(),
-            part.runtime.clone(),
-            ms(part.ready_us),
-            ms(part.criu_us),
-            format!("{:.0}", part.pages),
-        ]);
-    }
-    let mut text = table.to_string();
+    let ms = |us: f64| format!("{:.1}", us / 1e3);
+    let table = Table::of(
+        parts,
+        &[
+            ("restore", &|part| part.program.to_owned()),
+            ("", &|part| part.runtime.clone()),
+            ("until ready, ms", &|part| ms(part.ready_us)),
+            ("criu's own, ms", &|part| ms(part.criu_us)),
+            ("pages", &|part| format!("{:.0}", part.pages)),
+        ],
+    );
+    let mut text = table.left(&[0, 1]).to_string();
     for part in parts {
         for Wait { ms, after } in &part.waits {
             let _ =

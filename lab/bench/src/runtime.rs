@@ -136,7 +136,7 @@ fn hash(path: &Path) -> io::Result<String> {
 
 /// Returns the version that a program prints: its first line, or the line `Version:` of a shim. The call has a deadline,
 /// because a program may hang.
-fn version(path: &Path) -> String {
+pub(crate) fn version(path: &Path) -> String {
     let mut command = Command::new(path);
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
     let text = process::read(&mut command, Duration::from_secs(5)).unwrap_or_default();

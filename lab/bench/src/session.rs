@@ -1,16 +1,18 @@
 //! The part that all experiments share: it sets up the view, the test stand and the entrants before an experiment, and
 //! writes the record and the output afterwards.
 
+use crate::arguments::{Common, Format, Forms, Named as _};
 use crate::circumstances::Circumstances;
 use crate::config::Profile;
-use crate::options::{Common, Forms};
-use crate::race::asleep;
-use crate::results::{self, Out};
-use crate::runtime::Runtime;
+use crate::container::Container;
+use crate::race::{Series, asleep};
+use crate::results::{self, Out, compare};
+use crate::runtime::{self, Runtime};
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, stand, view};
 use measure::chart::{self, Picture};
 use report::interrupt;
+use serde::Serialize;
 use serde_json::Value;
 use std::fs;
 use std::io::{Write, stdout};
@@ -31,16 +33,104 @@ pub struct Outcome {
     pub document: Option<String>,
 }
 
-/// Enters the view, sets up the stand, runs `experiment` with `entrants`, and writes the results as `options` request.
+impl Outcome {
+    /// Returns the outcome of a race: the times, `more` tables, and the comparison with the entrant `first`.
+    ///
+    /// # Errors
+    /// A value that JSON can't represent.
+    pub fn of_series(series: &[Series], first: &str, more: &[String]) -> Result<Self, Error> {
+        let rows = compare(series, first);
+        let mut tables = vec![results::times(&rows, first)];
+        if rows.iter().any(|row| row.cpu_us > 0.0) {
+            tables.push(results::resources(&rows));
+        }
+        tables.extend_from_slice(more);
+        tables.push(results::verdicts(&rows, first));
+        let outcome = Self {
+            text: tables.join("\n"),
+            csv: results::csv(series),
+            pictures: results::pictures(&rows),
+            ..Self::default()
+        };
+        outcome.with("rows", &rows)
+    }
+
+    /// Adds the text, the samples and the pictures of another outcome whose CSV has the same columns.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.text += &other.text;
+        self.csv.extend(other.csv.split_inclusive('\n').skip(1));
+        self.pictures.extend(other.pictures);
+        self
+    }
+
+    /// Adds a result to the JSON.
+    ///
+    /// # Errors
+    /// A value that JSON can't represent.
+    pub fn with(mut self, name: &'static str, result: &impl Serialize) -> Result<Self, Error> {
+        self.json.push((name, results::value(result)?));
+        Ok(self)
+    }
+}
+
+/// An experiment: its arguments, who takes part, and the measurement.
+pub trait Experiment {
+    /// Returns the options of all experiments.
+    fn common(&self) -> &Common;
+
+    /// Settles the options, and changes what has to be different before the stand is set up, such as the view of
+    /// cgroups.
+    ///
+    /// # Errors
+    /// Options that do not suit this host.
+    fn prepare(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Returns who takes part: all runtimes, unless the experiment says otherwise.
+    ///
+    /// # Errors
+    /// A runtime is missing.
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        all(self.common())
+    }
+
+    /// Measures.
+    ///
+    /// # Errors
+    /// Errors of the harness itself; an interrupt.
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error>;
+}
+
+/// Returns the runtimes that the options name, or else those that are found.
+///
+/// # Errors
+/// A runtime is missing.
+pub fn all(options: &Common) -> Result<Vec<Entrant>, Error> {
+    Ok(runtime::find(&options.runtimes)?.into_iter().map(Entrant::new).collect())
+}
+
+/// Returns the first runtime that the options name, or else this installation's dayfly.
+///
+/// # Errors
+/// The runtime is missing.
+pub fn own(options: &Common) -> Result<Runtime, Error> {
+    match options.runtimes.first() {
+        Some(argument) => Runtime::from_argument(argument),
+        None => Ok(runtime::find(&[])?.swap_remove(0)),
+    }
+}
+
+/// Runs an experiment: enters the view, sets up the stand, measures, and writes the results as the options request.
 /// Nothing is left behind, even after an error or an interrupt.
 ///
 /// # Errors
 /// Whatever prevents the experiment.
-pub fn run(
-    options: &Common,
-    mut entrants: Vec<Entrant>,
-    experiment: impl FnOnce(&Stand, &mut [Entrant]) -> Result<Outcome, Error>,
-) -> Result<(), Error> {
+pub fn run(mut experiment: impl Experiment) -> Result<(), Error> {
+    experiment.prepare()?;
+    let entrants = experiment.entrants()?;
+    let options = experiment.common();
     stand::check_rights()?;
     options.forms.check_directories()?;
     let leftover::Cleared { told, failed } = leftover::clear()?;
@@ -79,34 +169,19 @@ pub fn run(
     }
     let record = Circumstances::take(describe(options), runtimes, stand.state());
 
-    let outcome = if options.bundle.is_none() && options.profile == Profile::Joined {
-        in_a_pod(options, &mut stand, &mut entrants, experiment)?
-    } else {
-        experiment(&stand, &mut entrants)?
-    };
-    interrupt::check()?;
-    write(options, &record, &entrants, outcome)
-}
+    // The first container of the pod, if any: it holds the namespaces that the experiment's containers join.
+    let is_joined = options.bundle.is_none() && options.profile == Profile::Joined;
+    let plain = Source::Profile(Profile::Plain);
+    let pod = is_joined.then(|| Stand::set_up("-pod", &plain, options.deadline)).transpose()?;
+    let held = pod.as_ref().zip(entrants.first());
+    let held = held.map(|(pod, first)| asleep(pod, first)).transpose()?;
+    if let Some(pid) = held.as_ref().and_then(Container::pid) {
+        stand.join(pid.as_raw_pid());
+    }
 
-/// Runs the experiment while another container, made by the first entrant, holds the namespaces that the experiment's
-/// containers join.
-fn in_a_pod(
-    options: &Common,
-    stand: &mut Stand,
-    entrants: &mut [Entrant],
-    experiment: impl FnOnce(&Stand, &mut [Entrant]) -> Result<Outcome, Error>,
-) -> Result<Outcome, Error> {
-    let own = Stand::set_up("-pod", &Source::Profile(Profile::Plain), options.deadline)?;
-    let first = entrants.first().cloned();
-    let first = first.ok_or_else(|| Error::Unfit("no runtime".to_owned()))?;
-    let (pod, result) = asleep(&own, &first)?;
-    let pid = match (result, pod.pid()) {
-        (Ok(()), Some(pid)) => pid,
-        (Err(fault), _) => return Err(Error::Unfit(format!("the pod's first container: {fault}"))),
-        (Ok(()), None) => return Err(Error::Unfit("the pod's first container is gone".to_owned())),
-    };
-    stand.join(pid.as_raw_pid());
-    experiment(stand, entrants)
+    let outcome = experiment.measure(&stand, &entrants)?;
+    interrupt::check()?;
+    tell(&options.forms, &record, &results::failures(&entrants), entrants.len(), outcome)
 }
 
 fn describe(options: &Common) -> String {
@@ -117,36 +192,19 @@ fn describe(options: &Common) -> String {
     if options.no_device_rules { what + ", no device rules" } else { what }
 }
 
-fn write(
-    options: &Common,
-    record: &Circumstances,
-    entrants: &[Entrant],
-    outcome: Outcome,
-) -> Result<(), Error> {
-    let failures = results::failures(entrants);
-    // An experiment on the host itself has no entrants.
-    let nobody = !entrants.is_empty() && failures.len() == entrants.len();
-    tell(&options.forms, record, &failures, nobody, outcome)?;
-    match failures.into_iter().next().filter(|_| nobody) {
-        Some(Out { runtime, reason }) => {
-            Err(Error::Unfit(format!("no runtime got through: {runtime}: {reason}")))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Writes an outcome in the requested forms: to the file that `forms` names, or by default to standard output. If
-/// `nobody` is true, no entrant has finished, and neither the picture nor the output file is written.
+/// Writes the outcome of an experiment with this many entrants in the requested forms. An experiment on the host itself
+/// has none.
 ///
 /// # Errors
-/// A file that can't be written; a picture that can't be drawn.
+/// A file that can't be written; a picture that can't be drawn; nobody got through.
 pub(crate) fn tell(
     forms: &Forms,
     record: &Circumstances,
     failures: &[Out],
-    nobody: bool,
+    entrants: usize,
     outcome: Outcome,
 ) -> Result<(), Error> {
+    let nobody = entrants > 0 && failures.len() == entrants;
     let to_stdout = Path::new("-");
     if let Some(file) = forms.csv.as_deref().filter(|&file| file != to_stdout) {
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
@@ -154,24 +212,27 @@ pub(crate) fn tell(
     if let Some(file) = forms.svg.as_deref().filter(|_| !nobody) {
         fs::write(file, chart::draw(&outcome.pictures)?).map_err(Error::at("write", file))?;
     }
-    let text = if forms.json {
-        results::json(record, failures, outcome.json)
-            .map_err(|error| Error::Unfit(format!("JSON: {error}")))?
-    } else if forms.csv.as_deref() == Some(to_stdout) {
-        outcome.csv
-    } else if let Some(document) = outcome.document {
-        document
-    } else {
-        let out = results::failures_text(failures);
-        format!("{}\n{}{out}", record.to_text(), outcome.text)
+    let out = results::failures_text(failures);
+    let text = match outcome.document {
+        _ if forms.is_json() => results::json(record, failures, outcome.json)
+            .map_err(|error| Error::Unfit(format!("JSON: {error}")))?,
+        _ if forms.csv.as_deref() == Some(to_stdout) => outcome.csv,
+        Some(document) => document,
+        None if forms.format == Format::Csv => outcome.csv,
+        None => format!("{}\n{}{out}", record.to_text(), outcome.text),
     };
     match forms.output.as_deref().filter(|&file| file != to_stdout) {
-        Some(_) if nobody => eprint!("{}", results::failures_text(failures)),
+        Some(_) if nobody => eprint!("{out}"),
         Some(file) => {
             fs::write(file, format!("{}\n", text.trim_end())).map_err(Error::at("write", file))?;
-            eprint!("{}", results::failures_text(failures));
+            eprint!("{out}");
         }
         None => writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?,
     }
-    Ok(())
+    match failures.first().filter(|_| nobody) {
+        Some(Out { runtime, reason }) => {
+            Err(Error::Unfit(format!("no runtime got through: {runtime}: {reason}")))
+        }
+        None => Ok(()),
+    }
 }

@@ -7,12 +7,14 @@ use crate::rootfs;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
 use crate::{Error, leftover, place};
+use report::interrupt;
 use rustix::fd::OwnedFd;
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
 use serde_json::{Value, json};
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -34,8 +36,8 @@ pub struct Entrant {
     pub(crate) image: Option<Image>,
     /// The limit of starts in flight that the host has while this entrant runs, if any (`dayfly host limit`).
     pub limit: Option<u16>,
-    /// The reason why the entrant is excluded, if it is.
-    pub failure: Option<String>,
+    /// The reason why the entrant is out of the experiment, if it is.
+    pub(crate) failure: OnceLock<String>,
 }
 
 impl Entrant {
@@ -50,12 +52,52 @@ impl Entrant {
             environment: Vec::new(),
             image: None,
             limit: None,
-            failure: None,
+            failure: OnceLock::new(),
         }
     }
 
-    /// Makes an entrant with only a name.
-    #[cfg(test)]
+    /// Returns the entrant under another name, not excluded.
+    #[must_use]
+    pub fn called(&self, name: impl Into<String>) -> Self {
+        Self { name: name.into(), failure: OnceLock::new(), ..self.clone() }
+    }
+
+    /// Returns the reason why the entrant is out of the experiment, if it is.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+
+    /// Returns whether the entrant is out of the experiment.
+    #[must_use]
+    pub fn is_out(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    /// Excludes the entrant from the rest of the experiment. The first reason counts.
+    pub fn leave(&self, reason: impl Into<String>) {
+        let _ = self.failure.set(reason.into());
+    }
+
+    /// Returns the result of a measurement of this entrant. If the runtime failed, the entrant leaves, and there is no
+    /// result.
+    ///
+    /// # Errors
+    /// All that end the whole experiment: any other error; an interrupt.
+    pub fn attempt<T>(&self, result: Result<T, Error>) -> Result<Option<T>, Error> {
+        match result {
+            Ok(result) => Ok(Some(result)),
+            Err(Error::Out(reason)) => {
+                // An interrupt of the terminal also ends the runtime.
+                interrupt::check()?;
+                self.leave(reason);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes an entrant with only a name, whose runtime something else executes.
     pub(crate) fn named(name: &str) -> Self {
         Self::new(Runtime {
             name: name.to_owned(),
@@ -64,6 +106,12 @@ impl Entrant {
             sha256: String::new(),
         })
     }
+}
+
+/// Returns the name of the entrant with which the others are compared.
+#[must_use]
+pub fn first(entrants: &[Entrant]) -> &str {
+    entrants.first().map_or("", |entrant| &entrant.name)
 }
 
 /// The source of containers.
@@ -141,7 +189,7 @@ impl Stand {
             Source::Profile(profile) => {
                 let root = self.directory.join("rootfs");
                 rootfs::make(&root, profile.owner())?;
-                let mut config = config::podman(*profile)?;
+                let mut config = config::podman(*profile);
                 config["root"]["path"] = json!(root);
                 Ok(config)
             }
@@ -196,6 +244,14 @@ impl Stand {
         self.config["linux"]["seccomp"].is_object()
     }
 
+    /// Returns the id and the configuration of a new container.
+    pub(crate) fn config(&self) -> (String, Value) {
+        let id = format!("bench-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let mut config = self.config.clone();
+        config["linux"]["cgroupsPath"] = json!(format!("{}/{id}", self.cgroup.path));
+        (id, config)
+    }
+
     /// Writes the bundle of a container that runs `program`, or the configuration's program if that is empty. `change`
     /// modifies the configuration. Returns the container's id and the directory of the bundle.
     ///
@@ -206,11 +262,9 @@ impl Stand {
         program: &[&str],
         change: impl FnOnce(&mut Value),
     ) -> Result<(String, PathBuf), Error> {
-        let id = format!("bench-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let (id, mut config) = self.config();
         let bundle = self.directory.join(&id);
         make_directory(&bundle, 0o711)?;
-        let mut config = self.config.clone();
-        config["linux"]["cgroupsPath"] = json!(format!("{}/{id}", self.cgroup.path));
         if !program.is_empty() {
             config["process"]["args"] = json!(program);
         }

@@ -1,19 +1,19 @@
 //! `start`: times the commands of a container's life cycle, for each runtime.
 
 use crate::Error;
+use crate::arguments::{Common, Timing};
 use crate::config::{HOOK, Profile};
-use crate::options::Start;
 use crate::process;
-use crate::race::{Operation, Rounds, Series, asleep, go, race};
-use crate::results::{self, compare};
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
+use crate::race::{Operation, Rounds, Series, go, races, sleepers};
+use crate::results;
+use crate::session::{Experiment, Outcome};
+use crate::stand::{Entrant, Stand, first};
 use crate::weight::{Way, Weight};
+use clap::Args;
 use measure::progress::Progress;
 use measure::statistics::median;
 use report::interrupt;
 use serde::Serialize;
-use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -24,41 +24,40 @@ const WEIGHINGS: usize = 3;
 /// The deadline of the hook's program when it runs alone.
 const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Runs the experiment: measures each operation with each pause of `--pause`.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Start,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let mut series = Vec::new();
-    for &operation in &options.operation {
-        for rounds in options.timing.by_pause() {
-            let raced = race(stand, entrants, operation, rounds)?;
-            if options.common.bundle.is_none() && options.common.profile == Profile::Hooks {
-                series.extend(without_hook(&raced, rounds));
-            }
-            series.extend(raced);
-        }
+/// `start`.
+#[derive(Debug, Args)]
+pub struct Start {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// The number of rounds, and pauses.
+    #[command(flatten)]
+    pub timing: Timing,
+    /// The timed operations
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "run,lifecycle,kill,exec")]
+    pub operation: Vec<Operation>,
+    /// Also count instructions in user space, up to N per command [default: 3000000]; a million take up to half a
+    /// minute
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "3000000")]
+    pub instructions: Option<u64>,
+}
+
+impl Experiment for Start {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let weights = weigh(options, stand, entrants)?;
-    let first = entrants.first().map_or("", |entrant| &entrant.name);
-    let rows = compare(&series, first);
-    let text = [
-        results::times(&rows, first),
-        results::resources(&rows),
-        results::weights(&weights),
-        results::verdicts(&rows, first),
-    ];
-    Ok(Outcome {
-        text: text.join("\n"),
-        json: vec![("rows", results::value(&rows)?), ("weights", results::value(&weights)?)],
-        csv: results::csv(&series),
-        pictures: results::pictures(&rows),
-        ..Outcome::default()
-    })
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let mut series = races(stand, entrants, &self.operation, &self.timing)?;
+        if self.common.bundle.is_none() && self.common.profile == Profile::Hooks {
+            for rounds in self.timing.by_pause() {
+                series.extend(without_hook(&series, rounds));
+            }
+        }
+        let weights = self.weigh(stand, entrants)?;
+        let outcome = Outcome::of_series(&series, first(entrants), &[results::weights(&weights)])?;
+        outcome.with("weights", &weights)
+    }
 }
 
 /// The weight (system calls, instructions, peak memory) of one step by one entrant.
@@ -72,64 +71,60 @@ pub struct Weighed {
     pub weight: Option<Weight>,
 }
 
-/// Traces every entrant through every operation, after the timed rounds.
-fn weigh(options: &Start, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Weighed>, Error> {
-    let mut weighed = Vec::new();
-    let mut progress = Progress::new();
-    for (done, &operation) in options.operation.iter().enumerate() {
-        progress.tell("operations followed", done, options.operation.len());
-        let fit: Vec<&Entrant> =
-            entrants.iter().filter(|entrant| entrant.failure.is_none()).collect();
-        let mut weights: Vec<Vec<Vec<Weight>>> = Vec::new();
-        for entrant in &fit {
-            weights.push(weights_of(options, stand, entrant, operation)?);
-        }
-        for (at, step) in operation.steps().iter().enumerate().filter(|(_, step)| **step != "exit")
-        {
-            weighed.extend(fit.iter().zip(&weights).map(|(entrant, weights)| Weighed {
-                step,
-                runtime: entrant.name.clone(),
-                weight: Weight::middle(
-                    &weights.iter().filter_map(|go| go.get(at).copied()).collect::<Vec<_>>(),
-                ),
-            }));
-        }
-    }
-    Ok(weighed)
-}
-
-/// Traces several repetitions of an operation, and returns the weights of each step, one per repetition; empty if the
-/// runtime can't be traced.
-fn weights_of(
-    options: &Start,
-    stand: &Stand,
-    entrant: &Entrant,
-    operation: Operation,
-) -> Result<Vec<Vec<Weight>>, Error> {
-    let mut goes = Vec::new();
-    let sleeper = match operation {
-        Operation::Exec => Some(asleep(stand, entrant)?.0),
-        _ => None,
-    };
-    let follow = |way| {
-        interrupt::check()?;
-        go(stand, entrant, operation, sleeper.as_ref(), way)
-    };
-    for _ in 0..WEIGHINGS {
-        let Ok(calls) = follow(Way::Calls)? else { return Ok(Vec::new()) };
-        goes.push(calls.samples.iter().map(|sample| sample.weight).collect::<Vec<_>>());
-    }
-    // Instructions are counted once: this takes long, and most programs' counts hardly vary.
-    if let Some(bound) = options.instructions
-        && let Ok(counted) = follow(Way::Instructions(bound))?
-    {
-        for (at, sample) in counted.samples.iter().enumerate() {
-            for weight in goes.iter_mut().filter_map(|go| go.get_mut(at)) {
-                weight.instructions = sample.weight.instructions;
+impl Start {
+    /// Traces every entrant through every operation, after the timed rounds.
+    fn weigh(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Vec<Weighed>, Error> {
+        let mut weighed = Vec::new();
+        let mut progress = Progress::new();
+        let fit: Vec<&Entrant> = entrants.iter().filter(|entrant| !entrant.is_out()).collect();
+        for (done, &operation) in self.operation.iter().enumerate() {
+            progress.tell("operations followed", done, self.operation.len());
+            let weights = fit.iter().map(|entrant| self.weights_of(stand, entrant, operation));
+            let weights: Vec<_> = weights.collect::<Result<_, _>>()?;
+            let steps = operation.steps().iter().enumerate().filter(|(_, step)| **step != "exit");
+            for (at, step) in steps {
+                weighed.extend(fit.iter().zip(&weights).map(|(entrant, weights)| {
+                    let of_step: Vec<_> =
+                        weights.iter().filter_map(|go| go.get(at).copied()).collect();
+                    let weight = Weight::middle(&of_step);
+                    Weighed { step, runtime: entrant.name.clone(), weight }
+                }));
             }
         }
+        Ok(weighed)
     }
-    Ok(goes)
+
+    /// Traces several repetitions of an operation, and returns the weights of each step, one per repetition; empty if
+    /// the runtime can't be traced.
+    fn weights_of(
+        &self,
+        stand: &Stand,
+        entrant: &Entrant,
+        operation: Operation,
+    ) -> Result<Vec<Vec<Weight>>, Error> {
+        let mut goes: Vec<Vec<Weight>> = Vec::new();
+        let sleepers = sleepers(stand, std::slice::from_ref(entrant), operation)?;
+        let follow = |way| -> Result<Option<Vec<Weight>>, Error> {
+            interrupt::check()?;
+            match go(stand, entrant, operation, sleepers[0].as_ref(), way) {
+                Ok(go) => Ok(Some(go.samples.iter().map(|sample| sample.weight).collect())),
+                Err(Error::Out(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        };
+        for _ in 0..WEIGHINGS {
+            let Some(calls) = follow(Way::Calls)? else { return Ok(Vec::new()) };
+            goes.push(calls);
+        }
+        if let Some(bound) = self.instructions
+            && let Some(counted) = follow(Way::Instructions(bound))?
+        {
+            for (weight, counted) in goes.iter_mut().flat_map(|go| go.iter_mut().zip(&counted)) {
+                weight.instructions = counted.instructions;
+            }
+        }
+        Ok(goes)
+    }
 }
 
 /// Returns the series of the steps that run the hook, with the time of the hook's process subtracted, so that the
@@ -138,21 +133,19 @@ fn without_hook(raced: &[Series], rounds: Rounds) -> Vec<Series> {
     let mut times: Vec<f64> = Vec::new();
     for _ in 0..rounds.timed {
         sleep(rounds.pause);
-        let mut hook = Command::new(HOOK);
-        hook.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        times.extend(process::run(&mut hook, HOOK_DEADLINE).map(|hook| hook.wall.as_secs_f64()));
+        let hook = process::run(&mut process::quiet(HOOK), HOOK_DEADLINE);
+        times.extend(hook.map(|hook| hook.wall.as_secs_f64()));
     }
     let hook = Duration::try_from_secs_f64(median(&mut times)).unwrap_or_default();
-    let hooked = raced.iter().filter(|of| ["run", "create"].contains(&of.step.as_str()));
-    hooked
-        .map(|of| {
-            let mut without = of.clone();
-            without.step =
-                format!("{} less {:.3} ms for the hook", of.step, hook.as_secs_f64() * 1e3);
-            for sample in &mut without.samples {
-                sample.wall = sample.wall.saturating_sub(hook);
-            }
-            without
-        })
-        .collect()
+    let is_hooked =
+        |of: &&Series| ["run", "create"].contains(&of.step.as_str()) && of.pause == rounds.pause;
+    let without = |of: &Series| {
+        let mut without = of.clone();
+        without.step = format!("{} less {:.3} ms for the hook", of.step, hook.as_secs_f64() * 1e3);
+        for sample in &mut without.samples {
+            sample.wall = sample.wall.saturating_sub(hook);
+        }
+        without
+    };
+    raced.iter().filter(is_hooked).map(without).collect()
 }

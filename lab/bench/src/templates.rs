@@ -6,7 +6,6 @@
 //! | `provider` | provides containers in one way |
 //! | `burst` | several requests in flight |
 //! | `fork` | what the mechanism itself costs |
-//! | `tell` | tables, CSV and pictures |
 //!
 //! - The restored program reports by a file instead of a pipe, at most 1 ms after it goes on.
 //! - A forked program shares most pages with its template. So its proportional set size depends on the number of
@@ -19,25 +18,88 @@ mod burst;
 mod fork;
 mod function;
 mod provider;
-mod tell;
 
 use crate::Error;
+use crate::arguments::{Common, Named as _, some};
+use crate::figures::Figures;
 use crate::held::Held;
-use crate::options::{Provision, Question, Templates, Warmed};
 use crate::python::{IMPORTS, Python};
 use crate::race::{Rounds, in_turns};
-use crate::restore::{self, Program};
+use crate::restore::{self, Program, Warmed};
 use crate::results;
-use crate::runtime::Runtime;
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
-use burst::Burst;
-use fork::Fork;
-use measure::bootstrap::{self, Estimate, Pairing};
-use measure::statistics::{Summary, median};
+use crate::session::{Experiment, Outcome, own};
+use crate::stand::{Entrant, Stand, first};
+use clap::{Args, ValueEnum};
+use measure::statistics::median;
 use provider::Provider;
+use report::count::counted;
 use serde::Serialize;
-use std::time::Duration;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// `templates`.
+#[derive(Debug, Args)]
+#[command(mut_arg("profile", |profile| profile.default_value("userns")))]
+pub struct Templates {
+    /// Options of all experiments; only the first runtime takes part.
+    #[command(flatten)]
+    pub common: Common,
+    /// The figures to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "answer,memory,burst,fork")]
+    pub figure: Vec<Question>,
+    /// Ways to provide containers; the others are compared with the first
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "cold,restored,warm,template")]
+    pub ways: Vec<Provision>,
+    /// The program criu [default: peers/bin/criu of the build directory, or criu in $PATH]
+    #[arg(long, value_name = "PATH")]
+    pub criu: Option<PathBuf>,
+    /// Number of measured rounds of single answers and forks
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 30)]
+    pub rounds: usize,
+    /// Number of rounds before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub warm_up: usize,
+    /// Requests in flight in a burst
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 16)]
+    pub width: usize,
+    /// Requests of a burst [default: as many as in flight]
+    #[arg(long, value_name = "N", value_parser = some)]
+    pub count: Option<usize>,
+    /// Bursts of each way
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 6)]
+    pub bursts: usize,
+    /// Memory that a warm-up touches, in MiB, for the figure fork
+    #[arg(long, value_name = "MIB,…", value_delimiter = ',', default_value = "0,5,50,200",
+        value_parser = clap::value_parser!(u32).range(0..=16_384))]
+    pub touched: Vec<u32>,
+}
+
+/// A figure of `templates`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Question {
+    /// The time until the function answers
+    Answer,
+    /// The memory that each way keeps, and the memory of a running container
+    Memory,
+    /// Answers with several requests in flight
+    Burst,
+    /// The time of a container with a forked program that ends at once, compared with an executed one
+    Fork,
+}
+
+/// A way to provide a container whose function answers a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provision {
+    /// A container is started
+    Cold,
+    /// A container is restored from a checkpoint, by criu
+    Restored,
+    /// A started container waits for requests, and answers one after the other
+    Warm,
+    /// A container is started whose program a template forks
+    Template,
+}
 
 /// The number of measurements of memory, which varies little.
 const MEASUREMENTS: usize = 3;
@@ -78,139 +140,116 @@ struct MemoryRow {
 }
 
 /// The answers of one way.
-#[derive(Debug, Serialize)]
-struct AnswerRow {
+#[derive(Debug, Default, Serialize)]
+struct Row {
     way: String,
+    /// The answers per second of each burst.
+    rates: Vec<f64>,
     latencies_us: Vec<f64>,
-    summary: Option<Summary>,
-    median_us: Option<Estimate>,
-    p99_us: Option<Estimate>,
-    /// The first way's median ÷ this way's.
-    ratio: Option<Estimate>,
     /// The reason why there are no results, or no more of them.
     reason: Option<String>,
 }
 
-/// The bursts of one way.
-#[derive(Debug, Serialize)]
-struct BurstRow {
-    /// The answers per second of each burst.
-    rates: Vec<f64>,
-    rate: Option<Estimate>,
-    /// The first way's median rate ÷ this way's.
-    rate_ratio: Option<Estimate>,
-    #[serde(flatten)]
-    answers: AnswerRow,
-}
-
-/// The results.
-#[derive(Debug, Default)]
-struct Results {
-    answers: Vec<AnswerRow>,
-    memory: Vec<MemoryRow>,
-    bursts: Vec<BurstRow>,
-    forks: Vec<Fork>,
-}
-
-/// Returns an entrant for each way, with the reason if a way is not possible on this host.
-///
-/// # Errors
-/// The runtime is not dayfly.
-pub fn entrants(runtime: &Runtime, options: &Templates) -> Result<Vec<Entrant>, Error> {
-    if !runtime.is_dayfly() {
-        let reason = format!("{} has no templates: only dayfly has", runtime.name);
-        return Err(Error::Unfit(reason));
+impl Experiment for Templates {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    let entrant = |way: &Provision| {
-        let mut of = [Entrant { name: way.name().to_owned(), ..Entrant::new(runtime.clone()) }];
-        if *way == Provision::Restored
-            && let Err(error) = restore::find_criu(options.criu.as_deref(), &mut of)
-        {
-            of[0].failure = Some(error.to_string());
+
+    /// Returns an entrant for each way, with the reason if a way is not possible on this host.
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        let runtime = own(&self.common)?;
+        if !runtime.is_dayfly() {
+            let reason = format!("{} has no templates: only dayfly has", runtime.name);
+            return Err(Error::Unfit(reason));
         }
-        let [of] = of;
-        of
-    };
-    Ok(options.ways.iter().map(entrant).collect())
-}
+        let entrant = |way: &Provision| {
+            let mut of = [Entrant::new(runtime.clone()).called(way.name())];
+            if *way == Provision::Restored
+                && let Err(error) = restore::find_criu(self.criu.as_deref(), &mut of)
+            {
+                of[0].leave(error.to_string());
+            }
+            let [of] = of;
+            of
+        };
+        Ok(self.ways.iter().map(entrant).collect())
+    }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// No Python; errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Templates,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let programs = Programs::prepare(stand)?;
-    let racers = entrants.to_vec();
-    let mut results = Results::default();
-    let asks = |question| options.figure.contains(&question);
-    let mut providers: Vec<Provider<'_>> = options
-        .ways
-        .iter()
-        .zip(&racers)
-        .map(|(way, racer)| Provider::new(*way, stand, racer, &programs))
-        .collect();
-    if asks(Question::Memory) {
-        let rounds = Rounds { warm_up: 0, timed: MEASUREMENTS, pause: Duration::ZERO };
-        let measured = in_turns(entrants, rounds, "templates, memory", |at| {
-            Ok(providers[at].measure()?.map_err(|fault| fault.to_string()))
-        })?;
-        let rows = entrants.iter().zip(&measured);
-        results.memory = rows.map(|(entrant, all)| MemoryRow::of(entrant, all)).collect();
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let programs = Programs::prepare(stand)?;
+        let asks = |question| self.figure.contains(&question);
+        let rounds = |timed| Rounds { timed, ..Rounds::default() };
+        let mut providers: Vec<Provider<'_>> = self
+            .ways
+            .iter()
+            .zip(entrants)
+            .map(|(way, entrant)| Provider::new(*way, stand, entrant, &programs))
+            .collect();
+        let mut figures = Figures::default();
+        let mut memory: Vec<MemoryRow> = Vec::new();
+        if asks(Question::Memory) {
+            let measured = in_turns(entrants, rounds(MEASUREMENTS), "templates, memory", |at| {
+                providers[at].measure()
+            })?;
+            for (entrant, all) in entrants.iter().zip(&measured) {
+                memory.push(MemoryRow::of(entrant, all));
+                Memory::add_to(&mut figures, &entrant.name, all);
+            }
+        }
+        let at_a_time = if asks(Question::Burst) { self.width } else { 1 };
+        if asks(Question::Answer) || asks(Question::Burst) {
+            in_turns(entrants, rounds(1), "templates, containers made in advance", |at| {
+                providers[at].prepare(at_a_time)
+            })?;
+        }
+        let mut answers = Vec::new();
+        if asks(Question::Answer) {
+            let rounds = Rounds { warm_up: self.warm_up, ..rounds(self.rounds) };
+            let measured =
+                in_turns(entrants, rounds, "templates, answers", |at| providers[at].answer())?;
+            for (entrant, times) in entrants.iter().zip(measured) {
+                let us = times.into_iter().map(|time| time.as_secs_f64() * 1e6).collect();
+                let row = Row::of(entrant, Vec::new(), us);
+                figures.rounds("until the function answers", "ms", &row.way, row.ms());
+                answers.push(row);
+            }
+        }
+        let mut bursts = Vec::new();
+        if asks(Question::Burst) {
+            let count = self.count.unwrap_or(self.width);
+            let measured = in_turns(entrants, rounds(self.bursts), "templates, bursts", |at| {
+                burst::burst(&mut providers[at], self.width, count)
+            })?;
+            let what = format!("{} of {count} in flight", counted(self.width, "request"));
+            for (entrant, all) in entrants.iter().zip(measured) {
+                let rates = all.iter().map(|burst| burst.rate).collect();
+                let us = all.into_iter().flat_map(|burst| burst.latencies_us).collect();
+                let row = Row::of(entrant, rates, us);
+                figures.rounds(what.clone(), "answers/s", &row.way, row.rates.iter().copied());
+                figures.singles(format!("{what}: an answer"), "ms", &row.way, row.ms());
+                bursts.push(row);
+            }
+        }
+        drop(providers);
+        let mut outcome = figures.outcome(first(entrants));
+        for ms in memory.iter().filter_map(|row| row.made_ms) {
+            let _ =
+                writeln!(outcome.text, "A template was made in {ms:.0} ms, its warm-up included.");
+        }
+        if !answers.is_empty() {
+            let samples = answers.iter().map(|row| (row.way.as_str(), row.latencies_us.as_slice()));
+            outcome.pictures.push(results::distribution("Until the function answers", samples));
+        }
+        let mut forks = Vec::new();
+        if asks(Question::Fork)
+            && let Some(entrant) = entrants.first()
+        {
+            forks = fork::measure(self, stand, entrant, &programs)?;
+            outcome = outcome.and(fork::outcome(&forks));
+        }
+        let outcome = outcome.with("answers", &answers)?.with("memory", &memory)?;
+        outcome.with("bursts", &bursts)?.with("forks", &forks)
     }
-    let at_a_time = if asks(Question::Burst) { options.width } else { 1 };
-    if asks(Question::Answer) || asks(Question::Burst) {
-        let rounds = Rounds { warm_up: 0, timed: 1, pause: Duration::ZERO };
-        in_turns(entrants, rounds, "templates, containers made in advance", |at| {
-            Ok(providers[at].prepare(at_a_time)?.map_err(|fault| fault.to_string()))
-        })?;
-    }
-    if asks(Question::Answer) {
-        let (warm_up, timed) = (options.warm_up, options.rounds);
-        let rounds = Rounds { warm_up, timed, pause: Duration::ZERO };
-        let answers = in_turns(entrants, rounds, "templates, answers", |at| {
-            Ok(providers[at].answer()?.map_err(|fault| fault.to_string()))
-        })?;
-        let rows = entrants.iter().zip(answers).map(|(entrant, times)| {
-            let us = times.into_iter().map(|time| time.as_secs_f64() * 1e6).collect();
-            AnswerRow::of(entrant, us)
-        });
-        results.answers = rows.collect();
-        compare(results.answers.iter_mut(), Pairing::Paired);
-    }
-    if asks(Question::Burst) {
-        let count = options.count.unwrap_or(options.width);
-        let rounds = Rounds { warm_up: 0, timed: options.bursts, pause: Duration::ZERO };
-        let bursts = in_turns(entrants, rounds, "templates, bursts", |at| {
-            let burst = burst::burst(&mut providers[at], options.width, count)?;
-            Ok(burst.map_err(|fault| fault.to_string()))
-        })?;
-        let rows = entrants.iter().zip(&bursts);
-        results.bursts = rows.map(|(entrant, all)| BurstRow::of(entrant, all)).collect();
-        compare(results.bursts.iter_mut().map(|row| &mut row.answers), Pairing::Independent);
-        compare_rates(&mut results.bursts);
-    }
-    drop(providers);
-    if asks(Question::Fork)
-        && let Some(racer) = racers.first()
-    {
-        results.forks = fork::measure(options, stand, racer, &programs)?;
-    }
-    Ok(Outcome {
-        text: tell::text(&results, options),
-        json: vec![
-            ("answers", results::value(&results.answers)?),
-            ("memory", results::value(&results.memory)?),
-            ("bursts", results::value(&results.bursts)?),
-            ("forks", results::value(&results.forks)?),
-        ],
-        csv: tell::csv(&results),
-        pictures: tell::pictures(&results),
-        ..Outcome::default()
-    })
 }
 
 impl Programs {
@@ -219,8 +258,24 @@ impl Programs {
         Ok(Self {
             function: Python::prepare(stand.new_directory(), &function)?,
             touching: Python::prepare(stand.new_directory(), fork::PROGRAM)?,
-            saved: Program::prepare(Warmed::Python, stand.directory())?.map_err(Error::Unfit)?,
+            saved: Program::prepare(Warmed::Python, stand.directory())?,
         })
+    }
+}
+
+impl Memory {
+    fn add_to(figures: &mut Figures, way: &str, all: &[Self]) {
+        let of = |figure: fn(&Self) -> f64| all.iter().map(figure).map(|kib| kib / 1024.0);
+        figures.singles("idle: shared pages in parts", "MiB", way, of(|it| it.idle.pss_kib));
+        figures.singles("idle: private", "MiB", way, of(|it| it.idle.private_kib));
+        let what = "a running container: shared pages in parts";
+        figures.singles(what, "MiB", way, of(|it| it.running.pss_kib));
+        figures.singles(
+            "a running container: private",
+            "MiB",
+            way,
+            of(|it| it.running.private_kib),
+        );
     }
 }
 
@@ -238,49 +293,36 @@ impl MemoryRow {
             running_pss_kib: middle(&|memory| memory.running.pss_kib),
             running_private_kib: middle(&|memory| memory.running.private_kib),
             made_ms: (!made.is_empty()).then(|| median(&mut made)),
-            reason: entrant.failure.clone(),
+            reason: entrant.failure().map(str::to_owned),
         }
     }
 }
 
-impl AnswerRow {
-    fn of(entrant: &Entrant, latencies_us: Vec<f64>) -> Self {
-        Self {
-            way: entrant.name.clone(),
-            summary: Summary::of(&latencies_us),
-            median_us: bootstrap::middle(&latencies_us),
-            p99_us: bootstrap::p99(&latencies_us),
-            ratio: None,
-            reason: entrant.failure.clone(),
-            latencies_us,
-        }
+impl Row {
+    fn of(entrant: &Entrant, rates: Vec<f64>, latencies_us: Vec<f64>) -> Self {
+        let reason = entrant.failure().map(str::to_owned);
+        Self { way: entrant.name.clone(), rates, latencies_us, reason }
+    }
+
+    fn ms(&self) -> impl Iterator<Item = f64> {
+        self.latencies_us.iter().map(|us| us / 1e3)
     }
 }
 
-impl BurstRow {
-    fn of(entrant: &Entrant, all: &[Burst]) -> Self {
-        let latencies_us = all.iter().flat_map(|burst| burst.latencies_us.iter().copied());
-        let rates: Vec<f64> = all.iter().map(|burst| burst.rate).collect();
-        Self {
-            rate: bootstrap::middle(&rates),
-            rate_ratio: None,
-            rates,
-            answers: AnswerRow::of(entrant, latencies_us.collect()),
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::parse;
+    use crate::config::Profile;
 
-/// Compares the answers with those of the first way.
-fn compare<'a>(mut rows: impl Iterator<Item = &'a mut AnswerRow>, pairing: Pairing) {
-    let Some(first) = rows.next() else { return };
-    for row in rows {
-        row.ratio = bootstrap::ratio(&first.latencies_us, &row.latencies_us, pairing);
-    }
-}
-
-fn compare_rates(rows: &mut [BurstRow]) {
-    let Some((first, rest)) = rows.split_first_mut() else { return };
-    for row in rest {
-        row.rate_ratio = bootstrap::ratio(&first.rates, &row.rates, Pairing::Paired);
+    #[test]
+    fn templates_have_their_defaults() {
+        let parse = parse::<Templates>;
+        let options = parse(&[]).expect("no arguments needed");
+        assert_eq!(options.common.profile, Profile::Userns);
+        assert_eq!((options.figure.len(), options.ways.len()), (4, 4));
+        assert_eq!(options.touched, [0, 5, 50, 200]);
+        assert!(parse(&["--bundle", "/b"]).is_ok_and(|options| options.common.bundle.is_some()));
+        assert!(parse(&["--touched", "x"]).is_err() && parse(&["--width", "0"]).is_err());
     }
 }

@@ -1,18 +1,14 @@
 //! The rounds of `bulk` with Podman, which executes the runtimes. The times are those of
 //! `podman create`, `podman start` and `podman rm`.
 
-use super::Round;
-use crate::options::Bulk;
+use super::{Bulk, Round};
 use crate::process;
 use crate::stand::{Entrant, Stand};
-use crate::{Error, cgroup};
+use crate::{Error, cgroup, concurrent};
 use report::interrupt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
 /// The factor by which the deadline of a Podman command exceeds the deadline of a runtime's command.
@@ -93,14 +89,14 @@ impl Podman {
     }
 
     /// Executes a command, and returns its duration. The error includes the last line that the command wrote to stderr.
-    fn execute(&self, mut command: Command, name: &str) -> Result<Duration, String> {
+    fn execute(&self, mut command: Command, name: &str) -> Result<f64, Error> {
         let file = self.directory.join(format!("{name}.stderr"));
-        let errors = File::create(&file).map_err(|error| error.to_string())?;
+        let errors = File::create(&file).map_err(Error::at("create", &file))?;
         let result = process::run(command.stderr(errors), self.deadline);
-        result.map(|sample| sample.wall).map_err(|failure| {
+        result.map(|sample| sample.wall.as_secs_f64()).map_err(|failure| {
             let text = fs::read_to_string(&file).unwrap_or_default();
             let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-            format!("podman: {failure}: {}", said.trim())
+            Error::Out(format!("podman: {failure}: {}", said.trim()))
         })
     }
 
@@ -110,57 +106,31 @@ impl Podman {
     /// An interrupt. The inner error is Podman's or the runtime's.
     pub(super) fn round(
         &self,
-        racer: &Entrant,
+        entrant: &Entrant,
         options: &Bulk,
         width: usize,
-    ) -> Result<Result<Round, String>, Error> {
-        let runtime = &racer.runtime.path;
+    ) -> Result<Round, Error> {
+        let runtime = &entrant.runtime.path;
         let names: Vec<String> = (0..options.count).map(|at| format!("bench-{at}")).collect();
-        let mut create_s = 0.0;
-        for name in &names {
+        let create = |name: &String| {
             interrupt::check()?;
-            match self.execute(self.create(runtime, name, options.limits), name) {
-                Ok(time) => create_s += time.as_secs_f64(),
-                Err(reason) => {
-                    self.remove_all(runtime);
-                    return Ok(Err(reason));
-                }
-            }
-        }
-        let begin = Instant::now();
-        let starts = self.start(runtime, &names, width);
-        let start_s = begin.elapsed().as_secs_f64();
+            self.execute(self.create(runtime, name, options.limits), name)
+        };
+        let created: Result<f64, Error> = names.iter().map(create).sum();
+        let start = |(): &mut (), name: &String| {
+            let mut command = self.command(runtime);
+            command.args(["start", name]);
+            Ok(self.execute(command, name)? * 1e6)
+        };
+        let started =
+            created.map(|create_s| (create_s, concurrent::work(vec![(); width], &names, start)));
         let begin = Instant::now();
         self.remove_all(runtime);
         let delete_s = begin.elapsed().as_secs_f64();
         interrupt::check()?;
-        Ok(starts.map(|starts_us| Round { create_s, start_s, delete_s, starts_us }))
-    }
-
-    /// Starts the containers, `width` at a time; returns the times in microseconds, or the first failure.
-    fn start(&self, runtime: &Path, names: &[String], width: usize) -> Result<Vec<f64>, String> {
-        let next = AtomicUsize::new(0);
-        let times = Mutex::new(Vec::with_capacity(names.len()));
-        let work = || {
-            while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed))
-                && !interrupt::came()
-            {
-                let mut command = self.command(runtime);
-                command.args(["start", name]);
-                let time = self.execute(command, name).map(|time| time.as_secs_f64() * 1e6);
-                times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
-            }
-        };
-        if width == 1 {
-            work();
-        } else {
-            thread::scope(|scope| {
-                for _ in 0..width {
-                    scope.spawn(work);
-                }
-            });
-        }
-        times.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
+        let (create_s, (time, starts)) = started?;
+        let starts_us = starts.into_iter().collect::<Result<_, Error>>()?;
+        Ok(Round { create_s, start_s: time.as_secs_f64(), delete_s, starts_us })
     }
 
     /// Removes all containers. While the command runs, this process reaps the containers' monitors, which it has

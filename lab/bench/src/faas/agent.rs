@@ -5,9 +5,9 @@
 //! input with a timeout: nothing arrives there before the invocation is done. This needs no other process, and ends early
 //! if the pipe is closed, for example when this experiment is killed.
 
+use super::{Faas, Policy};
 use crate::Error;
 use crate::container::Container;
-use crate::options::{Faas, Policy};
 use crate::python::{IMPORTS, Python};
 use crate::stand::{Entrant, Stand};
 
@@ -76,16 +76,14 @@ impl Agent {
     /// Makes a template of the agent, which serves requests when this returns.
     ///
     /// # Errors
-    /// Those of [`Self::container`]. The inner error is the runtime's, as a sentence.
+    /// Those of [`Self::container`]. the runtime's.
     pub(super) fn template<'a>(
         &self,
         stand: &'a Stand,
         racer: &'a Entrant,
-    ) -> Result<Result<Container<'a>, String>, Error> {
+    ) -> Result<Container<'a>, Error> {
         let template = self.container(stand, racer, Policy::Cold)?;
-        Ok(match template.become_template() {
-            Ok(_) => Ok(template),
-            Err(fault) => Err(fault.to_string()),
-        })
+        template.become_template()?;
+        Ok(template)
     }
 }

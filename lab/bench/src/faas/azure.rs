@@ -10,9 +10,9 @@
 //! from the second one. The authors' paper is Shahrad and others, "Serverless in the Wild", ATC '20; `sample/` contains
 //! handwritten files of both kinds.
 
+use super::MINUTES;
 use super::csv_lines::{Line, Lines, shown};
 use crate::Error;
-use crate::options::MINUTES;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::io::BufRead;

@@ -1,8 +1,9 @@
 //! Results of `faas` as tables, CSV and pictures.
 
 use super::schedule::Workload;
-use super::{Part, Row};
-use crate::options::{Arrivals, Faas, Policy};
+use super::{Arrivals, Faas, Part, Policy, Row};
+use crate::arguments::Named as _;
+use crate::figures::dash;
 use crate::results::{self, judged};
 use measure::chart::{Axis, Chart, Form, Picture, Series};
 use measure::statistics::Summary;
@@ -27,15 +28,15 @@ pub(super) fn text(
         workload.duration,
         options.rounds,
     );
-    let mut table = Table::new(&["function", "invocations", "every, ms", "takes, ms"]);
-    for function in &workload.functions {
-        table.row(vec![
-            function.name.clone(),
-            function.invocations.to_string(),
-            function.every_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.0}")),
-            format!("{:.0}", function.takes_ms),
-        ]);
-    }
+    let table = Table::of(
+        &workload.functions,
+        &[
+            ("function", &|it| it.name.clone()),
+            ("invocations", &|it| it.invocations.to_string()),
+            ("every, ms", &|it| it.every_ms.map_or_else(dash, |ms| format!("{ms:.0}"))),
+            ("takes, ms", &|it| format!("{:.0}", it.takes_ms)),
+        ],
+    );
     let _ = writeln!(text, "{table}");
     let first = rows.first().map_or("", |row| &row.runtime);
     for &policy in &options.policy {
@@ -67,30 +68,34 @@ pub(super) fn text(
 /// The report shows the costs of each function only if the number of functions is in this range.
 const SHOWN: std::ops::RangeInclusive<usize> = 2..=10;
 
+/// Formats a figure of times in microseconds as milliseconds.
+fn ms(us: &[f64], figure: fn(&Summary) -> f64) -> String {
+    Summary::of(us).map_or_else(dash, |all| format!("{:.2}", figure(&all) / 1e3))
+}
+
+fn mib_s(sum: Option<f64>) -> String {
+    sum.map_or_else(dash, |sum| format!("{sum:.2}"))
+}
+
 /// Formats the latencies and costs of each function.
 fn by_function(parts: &[Part<'_>], policy: Policy) -> Table {
-    let headings =
-        ["function", "runtime", "mean, ms", "σ", "p99", "cold, %", "container·s", "MiB·s"];
-    let mut table = Table::new(&headings).left(&[0, 1]);
     let mut of: Vec<&Part<'_>> = parts.iter().filter(|part| part.policy == policy).collect();
     // The rows are sorted by function, so that the runtimes' rows for one function are adjacent.
-    let place = |part: &Part<'_>| parts.iter().position(|other| other.function == part.function);
-    of.sort_by_key(|part| place(part));
-    for part in of {
-        let mut cells = vec![part.function.to_owned(), part.runtime.to_owned()];
-        match Summary::of(&part.latencies_us) {
-            Some(times) => cells.extend(
-                [times.mean, times.deviation, times.p99].map(|us| format!("{:.2}", us / 1e3)),
-            ),
-            None => cells.extend(["-"; 3].map(str::to_owned)),
-        }
-        cells.push(format!("{:.1}", part.cold_share * 100.0));
-        cells.push(format!("{:.1}", part.cost.container_s));
-        let memory = part.cost.memory_mib_s;
-        cells.push(memory.map_or_else(|| "-".to_owned(), |sum| format!("{sum:.2}")));
-        table.row(cells);
-    }
-    table
+    of.sort_by_key(|part| parts.iter().position(|other| other.function == part.function));
+    let table = Table::of(
+        of,
+        &[
+            ("function", &|part| part.function.to_owned()),
+            ("runtime", &|part| part.runtime.to_owned()),
+            ("mean, ms", &|part| ms(&part.latencies_us, |all| all.mean)),
+            ("σ", &|part| ms(&part.latencies_us, |all| all.deviation)),
+            ("p99", &|part| ms(&part.latencies_us, |all| all.p99)),
+            ("cold, %", &|part| format!("{:.1}", part.cold_share * 100.0)),
+            ("container·s", &|part| format!("{:.1}", part.cost.container_s)),
+            ("MiB·s", &|part| mib_s(part.cost.memory_mib_s)),
+        ],
+    );
+    table.left(&[0, 1])
 }
 
 fn about(policy: Policy, options: &Faas) -> String {
@@ -110,46 +115,25 @@ fn about(policy: Policy, options: &Faas) -> String {
 }
 
 fn of_policy(rows: &[&Row], first: &str) -> Table {
-    let ratio = format!("{first} ÷ it");
-    let headings = [
-        "latency, ms",
-        "p50",
-        "p90",
-        "p99",
-        "max",
-        &ratio,
-        "95 %",
-        "cold",
-        "%",
-        "started",
-        "at most",
-        "at work later",
-        "container·s",
-        "MiB·s",
-        "failed",
-    ];
-    let mut table = Table::new(&headings);
-    for row in rows {
-        let mut cells = vec![row.runtime.clone()];
-        match Summary::of(&row.latencies_us) {
-            Some(times) => cells.extend(
-                [times.median, times.p90, times.p99, times.max]
-                    .map(|us| format!("{:.2}", us / 1e3)),
-            ),
-            None => cells.extend(["-"; 4].map(str::to_owned)),
-        }
-        cells.extend(row.ratio.map_or_else(Default::default, judged));
-        cells.push(row.cold.to_string());
-        cells.push(format!("{:.1}", row.cold_share * 100.0));
-        cells.push(row.started.to_string());
-        cells.push(row.most.to_string());
-        cells.push(row.busy_late.to_string());
-        cells.push(format!("{:.1}", row.container_s));
-        cells.push(row.memory_mib_s.map_or_else(|| "-".to_owned(), |sum| format!("{sum:.2}")));
-        cells.push(row.failed.to_string());
-        table.row(cells);
-    }
-    table
+    Table::of(
+        rows,
+        &[
+            ("latency, ms", &|row| row.runtime.clone()),
+            ("p50", &|row| ms(&row.latencies_us, |all| all.median)),
+            ("p90", &|row| ms(&row.latencies_us, |all| all.p90)),
+            ("p99", &|row| ms(&row.latencies_us, |all| all.p99)),
+            ("max", &|row| ms(&row.latencies_us, |all| all.max)),
+            (&format!("{first} ÷ it"), &|row| row.ratio.map(judged).unwrap_or_default().join(" ")),
+            ("cold", &|row| row.cold.to_string()),
+            ("%", &|row| format!("{:.1}", row.cold_share * 100.0)),
+            ("started", &|row| row.started.to_string()),
+            ("at most", &|row| row.most.to_string()),
+            ("at work later", &|row| row.busy_late.to_string()),
+            ("container·s", &|row| format!("{:.1}", row.container_s)),
+            ("MiB·s", &|row| mib_s(row.memory_mib_s)),
+            ("failed", &|row| row.failed.to_string()),
+        ],
+    )
 }
 
 /// Formats every served invocation.

@@ -21,22 +21,11 @@ impl<'a> Kept<'a> {
     /// Makes the template.
     ///
     /// # Errors
-    /// Errors of the harness itself. The inner error is the runtime's, as a sentence.
-    pub(super) fn make(
-        agent: &Agent,
-        stand: &'a Stand,
-        racer: &'a Entrant,
-    ) -> Result<Result<Self, String>, Error> {
-        let container = match agent.template(stand, racer)? {
-            Ok(container) => container,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        let first = container.first_process();
-        Ok(first.map_err(|fault| fault.to_string()).map(|pid| Self {
-            container,
-            meter: Meter::of(pid, true),
-            bill: Bill::default(),
-        }))
+    /// Errors of the harness itself. the runtime's.
+    pub(super) fn make(agent: &Agent, stand: &'a Stand, racer: &'a Entrant) -> Result<Self, Error> {
+        let container = agent.template(stand, racer)?;
+        let meter = Meter::of(container.first_process()?, true);
+        Ok(Self { container, meter, bill: Bill::default() })
     }
 
     pub(super) fn name(&self) -> &str {

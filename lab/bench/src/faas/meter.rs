@@ -1,6 +1,6 @@
 //! Measures a container's memory.
 
-use crate::held::namespace;
+use crate::held::{charged, namespace};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -44,8 +44,8 @@ impl Meter {
     /// `is_forked`, the program is another process of the same PID namespace. The meter is valid until the first process
     /// is waited for.
     pub(super) fn of(pid: i32, is_forked: bool) -> Option<Self> {
-        let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-        let charged = cgroups.lines().find_map(charged).and_then(|path| File::open(path).ok());
+        fs::exists(format!("/proc/{pid}/cgroup")).ok().filter(|exists| *exists)?;
+        let charged = charged(pid).and_then(|path| File::open(path).ok());
         let resident = || {
             let pids = if is_forked { namespace(pid) } else { vec![pid] };
             let file = |pid| PathBuf::from(format!("/proc/{pid}/smaps_rollup"));
@@ -80,19 +80,6 @@ fn pss(file: &PathBuf) -> Option<f64> {
     let text = fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
     line.split_whitespace().next()?.parse().ok()
-}
-
-/// Returns the file that shows the memory charged to a cgroup, for a line of /proc/PID/cgroup; `None` if the line is of
-/// a hierarchy without the memory controller.
-fn charged(line: &str) -> Option<String> {
-    let mut parts = line.splitn(3, ':');
-    let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    match controllers {
-        "" => Some(format!("/sys/fs/cgroup{path}/memory.current"))
-            .filter(|file| fs::exists(file).unwrap_or(false)),
-        "memory" => Some(format!("/sys/fs/cgroup/memory{path}/memory.usage_in_bytes")),
-        _ => None,
-    }
 }
 
 #[cfg(test)]
@@ -138,13 +125,5 @@ mod tests {
         assert!(before > 7000.0 && after < 3000.0, "{before} {after}");
         drop(stdin);
         process::wait(Pid::from_child(&child), Duration::from_secs(10)).expect("its end");
-    }
-
-    #[test]
-    fn lines_of_other_hierarchies_tell_nothing() {
-        assert_eq!(charged("4:cpu,cpuacct:/a"), None);
-        assert_eq!(charged("junk"), None);
-        let file = charged("5:memory:/a:b").expect("v1");
-        assert_eq!(file, "/sys/fs/cgroup/memory/a:b/memory.usage_in_bytes");
     }
 }

@@ -5,15 +5,14 @@
 
 mod placing;
 
-use super::Cost;
 use super::agent::Agent;
 use super::histogram::Habits;
 use super::instance::{Bill, Event, Instance, State};
 use super::kept::Kept;
 use super::meter::By;
 use super::schedule::Workload;
+use super::{Cost, Faas, Policy};
 use crate::Error;
-use crate::options::{Faas, Policy};
 use crate::stand::{Entrant, Stand};
 use report::interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -109,7 +108,7 @@ struct Replay<'a> {
 /// Replays the workload with `racer` and a policy.
 ///
 /// # Errors
-/// Errors of the harness itself; an interrupt. The inner error is the runtime's.
+/// Errors of the harness itself; an interrupt; the runtime's.
 pub(super) fn replay(
     stand: &Stand,
     racer: &Entrant,
@@ -117,7 +116,7 @@ pub(super) fn replay(
     workload: &Workload,
     (policy, agent): (Policy, &Agent),
     wakes: &UnixStream,
-) -> Result<Result<Replayed, String>, Error> {
+) -> Result<Replayed, Error> {
     // Bundles are written before the clock starts.
     let pool = usize::from(options.pool);
     let needed = workload.invocations.len() + if policy == Policy::Warm { pool } else { 0 };
@@ -131,10 +130,7 @@ pub(super) fn replay(
     let with_template = workload.functions.iter().filter(|_| policy == Policy::Template);
     for _ in with_template {
         interrupt::check()?;
-        match Kept::make(agent, stand, racer)? {
-            Ok(template) => templates.push(template),
-            Err(reason) => return Ok(Err(reason)),
-        }
+        templates.push(Kept::make(agent, stand, racer)?);
     }
     let habits = workload.functions.iter().map(|_| Habits::new(options.keep)).collect();
     let mut replay = Replay {
@@ -163,13 +159,13 @@ impl Drop for Replay<'_> {
 }
 
 impl Replay<'_> {
-    fn go(&mut self, wakes: &UnixStream) -> Result<Result<Replayed, String>, Error> {
+    fn go(&mut self, wakes: &UnixStream) -> Result<Replayed, Error> {
         // The stock is filled before the clock starts.
         while self.policy == Policy::Warm && !self.is_stocked() {
             self.refill();
             self.wait(None, wakes)?;
             if self.is_hopeless() {
-                return Ok(Err(self.reason()));
+                return Err(Error::Out(self.reason()));
             }
         }
         let begin = Instant::now();
@@ -184,7 +180,7 @@ impl Replay<'_> {
             self.keep_time(now);
             self.refill();
             if self.is_hopeless() {
-                return Ok(Err(self.reason()));
+                return Err(Error::Out(self.reason()));
             }
             if self.is_over() && now >= end {
                 break;
@@ -203,7 +199,7 @@ impl Replay<'_> {
             let at = self.instances.iter().filter_map(Instance::overdue).min();
             self.wait(at, wakes)?;
         }
-        Ok(Ok(std::mem::take(&mut self.replayed)))
+        Ok(std::mem::take(&mut self.replayed))
     }
 
     /// Returns whether all invocations are done or have failed.

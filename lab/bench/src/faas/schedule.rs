@@ -1,8 +1,8 @@
 //! The workload to replay: the invocations of functions, with their due times and durations.
 
 use super::azure::{self, Counted};
+use super::{Arrivals, Faas, Regular};
 use crate::Error;
-use crate::options::{Arrivals, Faas, Regular};
 use measure::random::Random;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -197,15 +197,10 @@ fn short(of: &Counted) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Command, Options};
-    use clap::Parser;
+    use crate::arguments::parse;
 
     fn workload(words: &[&str]) -> Result<Workload, Error> {
-        let line = ["bench", "faas"].iter().chain(words);
-        let Command::Faas(faas) = Options::try_parse_from(line).expect("options").command else {
-            panic!("not faas")
-        };
-        Workload::of(&faas)
+        Workload::of(&parse(words).expect("options"))
     }
 
     fn sample(name: &str) -> String {

@@ -1,9 +1,8 @@
 //! An instance in its group, and its reports while it works.
 
 use super::ground::Ground;
-use super::work;
+use super::{Groups, work};
 use crate::Error;
-use crate::options::Groups;
 use measure::statistics::median;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};

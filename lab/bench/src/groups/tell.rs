@@ -1,7 +1,8 @@
 //! Formats the results as tables, lines and pictures.
 
-use super::{Row, Shown};
-use crate::options::{Groups, Use};
+use super::{Groups, Row, Shown, Use};
+use crate::arguments::Named as _;
+use crate::figures::dash;
 use crate::results;
 use measure::chart::{Axis, Chart, Form, Picture, Series};
 use report::Table;
@@ -24,22 +25,23 @@ pub(super) fn text(options: &Groups, shown: &Shown) -> String {
     let mut text = String::new();
     for &of in &options.uses {
         let (rows, states) = of_use(shown, of);
-        let headings = ["", "instance", "transactions/s", "p99 µs", "than before"];
-        let mut table = Table::new(&headings).left(&[0, 1]);
-        for state in &states {
-            for row in rows.iter().filter(|row| row.state == *state) {
-                let change =
-                    shown.changes.iter().find(|it| it.of == of && it.instance == row.instance);
-                let change = change.filter(|_| states.last() == Some(state) && states.len() > 1);
-                table.row(vec![
-                    row.state.clone(),
-                    row.instance.clone(),
-                    format!("{:.0}", row.rate()),
-                    row.p99_us.map_or("-".to_owned(), |us| format!("{us:.1}")),
-                    change.map(|change| format!("{:+.1} %", change.percent)).unwrap_or_default(),
-                ]);
-            }
-        }
+        let last = states.last().filter(|_| states.len() > 1);
+        let change = |row: &Row| {
+            let mut changes = shown.changes.iter().filter(|it| it.of == of);
+            let change = changes.find(|it| it.instance == row.instance)?;
+            (last == Some(&row.state.as_str())).then(|| format!("{:+.1} %", change.percent))
+        };
+        let table = Table::of(
+            rows,
+            &[
+                ("", &|row| row.state.clone()),
+                ("instance", &|row| row.instance.clone()),
+                ("transactions/s", &|row| format!("{:.0}", row.rate())),
+                ("p99 µs", &|row| row.p99_us.map_or_else(dash, |us| format!("{us:.1}"))),
+                ("than before", &|row| change(row).unwrap_or_default()),
+            ],
+        );
+        let table = table.left(&[0, 1]);
         let _ = writeln!(text, "{}, {:?} each\n{table}", of.name(), options.phase);
     }
     for note in &shown.notes {

@@ -2,9 +2,8 @@
 
 use super::ground::Ground;
 use super::instance::{Data, Instance, Tick, p99, rates};
-use super::{Curve, Row, Shown};
+use super::{Curve, Groups, Row, Shown, Use};
 use crate::Error;
-use crate::options::{Groups, Use};
 use report::count::counted;
 use report::interrupt;
 use std::fs;

@@ -6,15 +6,29 @@
 //! before it begins, and exits at the end of standard input.
 
 use crate::Error;
-use crate::options::Work;
+use clap::Args;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The workload of an instance: `work`.
+#[derive(Debug, Args)]
+pub struct Work {
+    /// Threads
+    #[arg(long)]
+    pub threads: usize,
+    /// Memory to work on, in MiB
+    #[arg(long)]
+    pub memory: usize,
+    /// Create this file and read its pages, which the kernel caches, instead of using memory
+    #[arg(long)]
+    pub file: Option<PathBuf>,
+}
 
 /// The name of the command, which `--help` does not list.
 pub const NAME: &str = "work";

@@ -1,7 +1,7 @@
 //! A cluster, accessed through kubectl.
 
+use super::Kubernetes;
 use crate::Error;
-use crate::options::Kubernetes;
 use crate::process::{self, Failure};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 /// The timeout of a call that does not wait for pods.
@@ -90,7 +90,7 @@ impl Cluster {
     ///
     /// # Errors
     /// kubectl's error.
-    pub(super) fn create(&self, objects: &[Value]) -> Result<(), String> {
+    pub(super) fn create(&self, objects: &[Value]) -> Result<(), Error> {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
         self.call(&["create", "-f", "-"], &list.to_string(), SOON * 2).map(|_| ())
     }
@@ -104,7 +104,7 @@ impl Cluster {
         condition: &str,
         object: &[&str],
         deadline: Duration,
-    ) -> Result<(), String> {
+    ) -> Result<(), Error> {
         let condition = format!("--for=condition={condition}");
         let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
         let mut words = vec!["wait", condition.as_str(), timeout.as_str()];
@@ -116,7 +116,7 @@ impl Cluster {
     ///
     /// # Errors
     /// If they still exist at the deadline; kubectl's error.
-    pub(super) fn delete(&self, object: &[&str], deadline: Duration) -> Result<(), String> {
+    pub(super) fn delete(&self, object: &[&str], deadline: Duration) -> Result<(), Error> {
         let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
         let mut words = vec!["delete", "--wait=true", timeout.as_str()];
         words.extend(object);
@@ -147,37 +147,29 @@ impl Cluster {
     }
 
     /// Calls kubectl; returns its output. The error is the last line that kubectl wrote to standard error.
-    fn call(&self, words: &[&str], input: &str, deadline: Duration) -> Result<String, String> {
-        let files = [file(input), file(""), file("")];
-        let [Ok(input), Ok(mut output), Ok(mut errors)] = files else {
-            return Err("no memory for its output".to_owned());
-        };
+    fn call(&self, words: &[&str], input: &str, deadline: Duration) -> Result<String, Error> {
+        let [input, mut output, mut errors] = [file(input)?, file("")?, file("")?];
+        let copy =
+            |file: &File| file.try_clone().map_err(Error::at("duplicate", Path::new("memfd")));
         let mut command = Command::new(&self.kubectl);
         if !self.namespace.is_empty() {
             command.arg("--namespace").arg(&self.namespace);
         }
-        command.args(words).stdin(Stdio::from(input));
-        for (file, is_output) in [(&output, true), (&errors, false)] {
-            let copy = Stdio::from(file.try_clone().map_err(|error| error.to_string())?);
-            if is_output {
-                command.stdout(copy)
-            } else {
-                command.stderr(copy)
-            };
-        }
-        let sample = process::run(&mut command, deadline);
-        match sample {
+        command.args(words).stdin(input).stdout(copy(&output)?).stderr(copy(&errors)?);
+        match process::run(&mut command, deadline) {
             Ok(sample) => {
                 let ms = sample.usage.cpu().as_secs_f64() * 1e3;
                 self.spent_ms.set(self.spent_ms.get() + ms);
                 read(&mut output)
             }
             Err(Failure::Spawn(error)) => {
-                Err(format!("execute {}: {error}; --kubectl names it", self.kubectl.display()))
+                let kubectl = self.kubectl.display();
+                Err(Error::Out(format!("execute {kubectl}: {error}; --kubectl names it")))
             }
             Err(failure) => {
                 let said = read(&mut errors).unwrap_or_default();
-                Err(said.trim().lines().last().map_or_else(|| failure.to_string(), str::to_owned))
+                let said = said.trim().lines().last();
+                Err(Error::Out(said.map_or_else(|| failure.to_string(), str::to_owned)))
             }
         }
     }
@@ -206,8 +198,8 @@ fn file(text: &str) -> Result<File, Error> {
     Ok(file)
 }
 
-fn read(file: &mut File) -> Result<String, String> {
+fn read(file: &mut File) -> Result<String, Error> {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-    read.map(|_| text).map_err(|error| error.to_string())
+    read.map(|_| text).map_err(Error::at("read", Path::new("memfd")))
 }

@@ -16,15 +16,79 @@ mod node;
 mod work;
 
 use crate::Error;
+use crate::arguments::{Forms, some};
 use crate::circumstances::Circumstances;
-use crate::options::{Kubernetes, Load};
-use crate::results::figures::{self, Sample};
-use crate::results::{self, Out};
-use crate::session::{self, Outcome};
+use crate::figures::Figures;
+use crate::race::{Rounds, in_turns};
+use crate::results;
+use crate::session;
+use crate::stand::Entrant;
+use clap::{Args, ValueEnum};
 use cluster::Cluster;
-use measure::progress::Progress;
-use report::interrupt;
-use std::path::Path;
+use report::time::time;
+use serde::Serialize;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// `kubernetes`.
+#[derive(Debug, Args)]
+pub struct Kubernetes {
+    /// RuntimeClasses; the others are compared with the first
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "dayfly,runc")]
+    pub classes: Vec<String>,
+    /// The program kubectl, which accesses the cluster that $KUBECONFIG names
+    #[arg(long, value_name = "PATH", default_value = "kubectl")]
+    pub kubectl: PathBuf,
+    /// The node that this command runs on [default: the cluster's only node]
+    #[arg(long, value_name = "NAME")]
+    pub node: Option<String>,
+    /// The pods' image, which must contain /bin/sh, sleep and true
+    #[arg(long, value_name = "IMAGE", default_value = "busybox")]
+    pub image: String,
+    /// The work to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "burst,job,probes")]
+    pub work: Vec<Load>,
+    /// Number of pods of burst and probes
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 100)]
+    pub pods: usize,
+    /// Number of pods of the Job
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 200)]
+    pub completions: usize,
+    /// Number of the Job's pods at a time
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 20)]
+    pub parallelism: usize,
+    /// Time between two probes of a pod, in whole seconds
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    pub interval: Duration,
+    /// Watch the probes for this time
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "1m")]
+    pub span: Duration,
+    /// Number of rounds; in each of them all classes take turns
+    #[arg(long, value_name = "N", value_parser = some, default_value_t = 1)]
+    pub rounds: usize,
+    /// Count the mounts that the process with this pid sees, for example containerd if it has a
+    /// mount namespace of its own
+    #[arg(long, value_name = "PID", default_value_t = 1)]
+    pub mounts_of: u32,
+    /// Exclude a class whose pods take longer than this
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10m")]
+    pub deadline: Duration,
+    /// The forms of the output.
+    #[command(flatten)]
+    pub forms: Forms,
+}
+
+/// Work for a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Load {
+    /// Many pods at once: the time until all are ready, and until all are deleted
+    Burst,
+    /// A Job whose pods exit at once
+    Job,
+    /// Pods with an exec probe: the node's CPU time, and a probe's time
+    Probes,
+}
 
 /// Executes the command.
 ///
@@ -39,52 +103,19 @@ pub fn command(options: &Kubernetes) -> Result<(), Error> {
     for class in &options.classes {
         cluster.has_class(class)?;
     }
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); options.classes.len()];
-    let mut out: Vec<Out> = Vec::new();
-    let mut progress = Progress::new();
-    let all = options.rounds * options.work.len() * options.classes.len();
-    let mut done = 0;
-    for round in 0..options.rounds {
-        for &load in &options.work {
-            for turn in 0..options.classes.len() {
-                progress.tell("kubernetes, measurements", done, all);
-                done += 1;
-                interrupt::check()?;
-                let at = (round + turn) % options.classes.len();
-                let class = &options.classes[at];
-                if out.iter().any(|out| out.runtime == *class) {
-                    continue;
-                }
-                match work::go(options, &cluster, class, load)? {
-                    Ok(sample) => samples[at].push(sample),
-                    Err(reason) => out.push(Out { runtime: class.clone(), reason }),
-                }
-            }
-        }
+    let classes: Vec<Entrant> = options.classes.iter().map(|it| Entrant::named(it)).collect();
+    let mut figures = Figures::default();
+    let rounds = Rounds { timed: options.rounds, ..Rounds::default() };
+    for &load in &options.work {
+        let go = |at: usize| work::go(options, &cluster, &options.classes[at], load);
+        figures.add(&classes, in_turns(&classes, rounds, "kubernetes, measurements", go)?);
     }
-    drop(progress);
     let version = cluster.version.clone();
     drop(cluster);
-    let classes = || options.classes.iter().map(String::as_str);
-    let mut figures = figures::gather(classes(), samples);
-    let first = classes().find(|class| out.iter().all(|out| out.runtime != *class));
-    let first = first.unwrap_or_default();
-    figures::compare(&mut figures, first);
-    let record = Circumstances::take("pods".to_owned(), Vec::new(), Path::new("/run"));
-    let nobody = out.len() == options.classes.len();
-    let outcome = Outcome {
-        text: format!("Kubernetes: {version}\n\n{}", figures::text(&figures, first)),
-        json: vec![
-            ("kubernetes", results::value(&version)?),
-            ("figures", results::value(&figures)?),
-        ],
-        csv: figures::csv(&figures),
-        pictures: figures::pictures(&figures),
-        ..Outcome::default()
-    };
-    session::tell(&options.forms, &record, &out, nobody, outcome)?;
-    match nobody {
-        true => Err(Error::Unfit("no RuntimeClass got through".to_owned())),
-        false => Ok(()),
-    }
+    let first = classes.iter().find(|class| !class.is_out());
+    let mut outcome = figures.whole_outcome(first.map_or("", |first| &first.name))?;
+    outcome.text.insert_str(0, &format!("Kubernetes: {version}\n\n"));
+    let outcome = outcome.with("kubernetes", &version)?;
+    let record = Circumstances::of_host("pods");
+    session::tell(&options.forms, &record, &results::failures(&classes), classes.len(), outcome)
 }

@@ -3,9 +3,10 @@
 use super::cluster::Cluster;
 use super::metrics::Histogram;
 use super::node;
+use super::{Kubernetes, Load};
 use crate::Error;
-use crate::options::{Kubernetes, Load};
-use crate::results::figures::Sample;
+use crate::arguments::Named as _;
+use crate::figures::Sample;
 use report::count::counted;
 use report::interrupt;
 use serde_json::{Value, json};
@@ -32,24 +33,25 @@ const CALLS: &str = "kubelet_runtime_operations_duration_seconds";
 /// Performs the work `load` once with pods of the RuntimeClass `class`, and removes the pods.
 ///
 /// # Errors
-/// Errors of the harness itself, and an interrupt; the inner error is the reason why the class is excluded.
+/// Errors of the harness itself, an interrupt; the reason why the class is excluded.
 pub(super) fn go(
     options: &Kubernetes,
     cluster: &Cluster,
     class: &str,
     load: Load,
-) -> Result<Result<Sample, String>, Error> {
+) -> Result<Sample, Error> {
     let went = match load {
-        Load::Burst => burst(options, cluster, class)?,
-        Load::Job => job(options, cluster, class)?,
-        Load::Probes => probes(options, cluster, class)?,
+        Load::Burst => burst(options, cluster, class),
+        Load::Job => job(options, cluster, class),
+        Load::Probes => probes(options, cluster, class),
     };
-    if went.is_err() {
+    let went = went.map_err(|error| error.during(load.name()));
+    if matches!(went, Err(Error::Out(_))) {
         interrupt::check()?;
         // Objects that a failure has left must not disturb the measurement of the next class.
         let _ = cluster.delete(&["job,pod", "--all", "--grace-period=0"], options.deadline);
     }
-    Ok(went)
+    went
 }
 
 /// The clocks and counters of the node at one moment.
@@ -105,11 +107,7 @@ fn pods(count: usize, spec: &Value) -> Vec<Value> {
 }
 
 /// Measures many pods that are made at once.
-fn burst(
-    options: &Kubernetes,
-    cluster: &Cluster,
-    class: &str,
-) -> Result<Result<Sample, String>, Error> {
+fn burst(options: &Kubernetes, cluster: &Cluster, class: &str) -> Result<Sample, Error> {
     let (shims, mounts) = (node::shims(), node::mounts(options.mounts_of)?);
     let pods = pods(options.pods, &cluster.pod_of(class, STAYS, "Never"));
     let first = Moment::first(cluster)?;
@@ -117,15 +115,11 @@ fn burst(
         .create(&pods)
         .and_then(|()| cluster.wait("Ready", &["pod", "--all"], options.deadline));
     let last = Moment::last(cluster)?;
-    if let Err(reason) = made {
-        return Ok(Err(format!("burst: {reason}")));
-    }
+    made?;
     let mounted = node::mounts(options.mounts_of)?.saturating_sub(mounts);
     let held = node::beside(&shims);
     let began = Instant::now();
-    if let Err(reason) = cluster.delete(&["pod", "--all"], options.deadline) {
-        return Ok(Err(format!("burst: {reason}")));
-    }
+    cluster.delete(&["pod", "--all"], options.deadline)?;
     let gone = began.elapsed().as_secs_f64();
     let what = format!("{} at once", counted(options.pods, "pod"));
     let each = options.pods as f64;
@@ -151,15 +145,11 @@ fn burst(
         ("memory of shims (PSS), a pod".to_owned(), "KiB", held.pss_kib / each),
         ("threads of shims, a pod".to_owned(), "threads", held.threads / each),
     ]);
-    Ok(Ok(sample))
+    Ok(sample)
 }
 
 /// Measures a Job.
-fn job(
-    options: &Kubernetes,
-    cluster: &Cluster,
-    class: &str,
-) -> Result<Result<Sample, String>, Error> {
+fn job(options: &Kubernetes, cluster: &Cluster, class: &str) -> Result<Sample, Error> {
     let job = json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -176,29 +166,22 @@ fn job(
         .create(&[job])
         .and_then(|()| cluster.wait("Complete", &["job/job"], options.deadline));
     let last = Moment::last(cluster)?;
-    let gone =
-        done.and_then(|()| cluster.delete(&["job/job", "--cascade=foreground"], options.deadline));
-    if let Err(reason) = gone {
-        return Ok(Err(format!("Job: {reason}")));
-    }
+    done?;
+    cluster.delete(&["job/job", "--cascade=foreground"], options.deadline)?;
     let what = format!(
         "Job of {}, {} at a time",
         counted(options.completions, "pod"),
         options.parallelism
     );
     let each = options.completions as f64;
-    Ok(Ok(vec![
+    Ok(vec![
         (format!("{what}: time a pod"), "ms", last.since(&first) * 1e3 / each),
         (format!("{what}: CPU of the node, a pod"), "ms CPU", (last.cpu_ms - first.cpu_ms) / each),
-    ]))
+    ])
 }
 
 /// Measures pods that the kubelet probes.
-fn probes(
-    options: &Kubernetes,
-    cluster: &Cluster,
-    class: &str,
-) -> Result<Result<Sample, String>, Error> {
+fn probes(options: &Kubernetes, cluster: &Cluster, class: &str) -> Result<Sample, Error> {
     calm(cluster)?;
     let idle = Moment::first(cluster)?;
     pause(options.span.min(IDLE))?;
@@ -209,32 +192,25 @@ fn probes(
         "periodSeconds": options.interval.as_secs(),
         "timeoutSeconds": 5,
     });
-    let ready = cluster
-        .create(&pods(options.pods, &spec))
-        .and_then(|()| cluster.wait("Ready", &["pod", "--all"], options.deadline));
-    if let Err(reason) = ready {
-        return Ok(Err(format!("probes: {reason}")));
-    }
+    cluster.create(&pods(options.pods, &spec))?;
+    cluster.wait("Ready", &["pod", "--all"], options.deadline)?;
     // Right after a burst, the kubelet has additional work.
     pause(options.interval)?;
     let first = Moment::first(cluster)?;
     pause(options.span)?;
     let last = Moment::last(cluster)?;
-    if let Err(reason) = cluster.delete(&["pod", "--all"], options.deadline) {
-        return Ok(Err(format!("probes: {reason}")));
-    }
+    cluster.delete(&["pod", "--all"], options.deadline)?;
     let beyond = last.rate(&first) - idle_end.rate(&idle);
     let probes = last.histogram(&first, CALLS, &call("exec_sync"));
-    let Some(mean) = probes.mean() else {
-        return Ok(Err("probes: the kubelet has counted none".to_owned()));
-    };
+    let none = || Error::Out("probes: the kubelet has counted none".to_owned());
+    let mean = probes.mean().ok_or_else(none)?;
     let what =
         format!("{} probed each {} s", counted(options.pods, "pod"), options.interval.as_secs());
-    Ok(Ok(vec![
+    Ok(vec![
         (format!("{what}: CPU of the node beyond that without pods"), "ms CPU/s", beyond),
         ("probes".to_owned(), "probes/s", probes.count / last.since(&first)),
         ("a probe by the kubelet, mean".to_owned(), "ms", mean * 1e3),
-    ]))
+    ])
 }
 
 /// Waits until the node's CPU time no longer falls, or for [`LONGEST_CALM`].

@@ -3,8 +3,8 @@
 use super::Case;
 use crate::Error;
 use crate::container::Container;
+use crate::figures::Figures;
 use crate::stand::{Entrant, Stand};
-use report::Table;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -29,10 +29,14 @@ pub(crate) struct Counted {
 ///
 /// # Errors
 /// Errors of the harness itself.
-pub(super) fn count(stand: &Stand, racers: &[(Case, Entrant)]) -> Result<Vec<Counted>, Error> {
+pub(super) fn count(
+    stand: &Stand,
+    cases: &[Case],
+    racers: &[Entrant],
+) -> Result<Vec<Counted>, Error> {
     let mut counted = Vec::new();
     let Some(host) = Host::watch()? else { return Ok(counted) };
-    for (case, racer) in racers.iter().filter(|(_, racer)| racer.failure.is_none()) {
+    for (case, racer) in cases.iter().zip(racers).filter(|(_, racer)| !racer.is_out()) {
         let container = Container::new(stand, racer, &[])?;
         host.operations()?;
         if container.run().is_ok() {
@@ -65,48 +69,25 @@ impl Host {
     }
 }
 
-/// Formats the article's table: the operations of containerd by the article's formula, and those counted here.
-pub(super) fn text(counted: &[Counted]) -> String {
-    let mut layers: Vec<usize> = counted.iter().map(|of| of.case.layers).collect();
-    layers.sort_unstable();
-    layers.dedup();
-    if layers.is_empty() {
-        return "This kernel does not report mounts (Linux 6.15 does): none were counted.\n"
-            .to_owned();
-    }
-    let headings: Vec<String> =
-        layers.iter().map(|layers| report::count::counted(*layers, "layer")).collect();
-    let title = format!("mount operations on the host, {CONTAINERS} containers");
-    let headings: Vec<&str> =
-        [title.as_str(), "by"].into_iter().chain(headings.iter().map(String::as_str)).collect();
-    let mut table = Table::new(&headings);
-    // Up to 2.1, containerd makes a mount per layer and the overlay's mount, and then an unmount per layer. It does all
-    // this twice: to look up the user's name, and for the container.
-    for name in ["containerd up to 2.1", "containerd 2.2", "containerd 2.3"] {
-        let cells = layers.iter().map(|&layers| {
-            let layers = layers as u64;
-            let operations = match name {
-                "containerd up to 2.1" => 2 * (1 + layers + layers),
-                "containerd 2.2" => 2 * (1 + 1 + 1),
-                _ => (1 + 1 + 1) + 1,
-            };
-            (CONTAINERS * operations).to_string()
-        });
-        table.row([name.to_owned(), "its code".to_owned()].into_iter().chain(cells).collect());
-    }
-    let mut ways = Vec::new();
-    for of in counted {
-        if !ways.contains(&of.case.way()) {
-            ways.push(of.case.way());
+/// Adds the mount operations of [`CONTAINERS`] containers: those of containerd by the article's formula, and those
+/// counted here.
+pub(super) fn add_to(figures: &mut Figures, counted: &[Counted]) {
+    for Counted { case, operations } in counted {
+        let name = format!(
+            "mount operations, {CONTAINERS} containers of {}",
+            report::count::counted(case.layers, "layer")
+        );
+        let layers = case.layers as u64;
+        // Up to 2.1, containerd makes a mount per layer and the overlay's mount, and then an unmount per layer. It does
+        // all this twice: to look up the user's name, and for the container.
+        let by_code = [
+            ("containerd up to 2.1, by its code", 2 * (1 + layers + layers)),
+            ("containerd 2.2, by its code", 2 * (1 + 1 + 1)),
+            ("containerd 2.3, by its code", (1 + 1 + 1) + 1),
+        ];
+        let all = by_code.map(|(by, operations)| (by.to_owned(), operations));
+        for (by, operations) in all.into_iter().chain([(case.way(), *operations)]) {
+            figures.set(&name, "operations", &by, (CONTAINERS * operations) as f64);
         }
     }
-    for way in ways {
-        let cells = layers.iter().map(|&layers| {
-            let of = counted.iter().find(|of| of.case.layers == layers && of.case.way() == way);
-            of.map_or_else(|| "-".to_owned(), |of| (CONTAINERS * of.operations).to_string())
-        });
-        let names = [way.clone(), "the kernel".to_owned()];
-        table.row(names.into_iter().chain(cells).collect());
-    }
-    format!("{table}\n")
 }

@@ -2,6 +2,8 @@
 
 use crate::Error;
 use crate::container::Container;
+use crate::figures::Sample;
+use crate::held::charged;
 use crate::race::asleep;
 use crate::stand::{Entrant, Stand};
 use rustix::process::getpid;
@@ -9,67 +11,36 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The resources in use while one container sleeps.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Idle {
-    /// The number of processes that the runtime has left: those that this process has adopted, and their descendants.
-    processes: usize,
-    /// The private resident memory of these processes, in KiB.
-    private_kib: f64,
-    /// The size of the files below the runtime's `--root`, in KiB, with one container.
-    state_kib: f64,
-    /// The memory charged to the container's cgroup, in KiB, if there is a memory controller.
-    charged_kib: Option<f64>,
-}
-
-impl Idle {
-    /// Returns all figures with names and units.
-    pub(super) fn values(&self) -> Vec<super::Value> {
-        let mut values = vec![
-            ("idle: processes beside the container's", "processes", self.processes as f64),
-            ("idle: their private memory", "KiB", self.private_kib),
-            ("idle: files of state", "KiB", self.state_kib),
-        ];
-        let charged =
-            self.charged_kib.map(|kib| ("idle: charged to the container's cgroup", "KiB", kib));
-        values.extend(charged);
-        values
-    }
-}
-
 /// Examines a sleeping container after its runtime's commands have ended.
 ///
 /// # Errors
-/// Errors of the harness itself. The inner error is the runtime's.
-pub(super) fn look(stand: &Stand, racer: &Entrant) -> Result<Result<Idle, String>, Error> {
-    let (container, result) = asleep(stand, racer)?;
-    if let Err(fault) = result {
-        return Ok(Err(fault.to_string()));
-    }
-    let idle = observe(stand, racer, &container);
-    let ended = container.kill().and_then(|_| container.exit()).and_then(|_| container.delete());
-    Ok(match (idle, ended) {
-        (Some(idle), Ok(_)) => Ok(idle),
-        (None, _) => Err("the container has no process".to_owned()),
-        (_, Err(fault)) => Err(fault.to_string()),
-    })
+/// Errors of the harness itself; the runtime's.
+pub(super) fn look(stand: &Stand, entrant: &Entrant) -> Result<Sample, Error> {
+    let container = asleep(stand, entrant)?;
+    let sample = observe(stand, entrant, &container);
+    container.kill()?;
+    container.exit()?;
+    container.delete()?;
+    sample.ok_or_else(|| Error::Out("the container has no process".to_owned()))
 }
 
-fn observe(stand: &Stand, racer: &Entrant, container: &Container<'_>) -> Option<Idle> {
+fn observe(stand: &Stand, entrant: &Entrant, container: &Container<'_>) -> Option<Sample> {
     let own = container.pid()?.as_raw_pid();
     // This process is a subreaper, so orphans below it become its children.
     let mut beside = Vec::new();
     descendants(getpid().as_raw_pid(), own, &mut beside);
-    Some(Idle {
-        processes: beside.len(),
-        // The sum begins at +0, because the sum of an empty iterator of floats is −0.
-        private_kib: beside
-            .iter()
-            .filter_map(|&pid| private_kib(pid))
-            .fold(0.0, |sum, kib| sum + kib),
-        state_kib: blocks(&racer.runtime.state_root(stand.state())) as f64 / 2.0,
-        charged_kib: charged(own).map(|bytes| bytes as f64 / 1024.0),
-    })
+    // The sum begins at +0, because the sum of an empty iterator of floats is −0.
+    let private = beside.iter().filter_map(|&pid| private_kib(pid)).fold(0.0, |sum, kib| sum + kib);
+    let state = blocks(&entrant.runtime.state_root(stand.state())) as f64 / 2.0;
+    let mut sample = vec![
+        ("idle: processes beside the container's".to_owned(), "processes", beside.len() as f64),
+        ("idle: their private memory".to_owned(), "KiB", private),
+        ("idle: files of state".to_owned(), "KiB", state),
+    ];
+    let bytes = charged(own).and_then(|file| fs::read_to_string(file).ok()?.trim().parse().ok());
+    let name = "idle: charged to the container's cgroup".to_owned();
+    sample.extend(bytes.map(|bytes: f64| (name, "KiB", bytes / 1024.0)));
+    Some(sample)
 }
 
 /// Collects the descendants of a process, except one child and that child's descendants.
@@ -111,22 +82,6 @@ fn blocks(directory: &Path) -> u64 {
         Some(if stat.is_dir() { blocks(&entry.path()) } else { stat.blocks() })
     });
     own.blocks() + below.sum::<u64>()
-}
-
-/// Returns the memory charged to a process's cgroup, in bytes.
-fn charged(pid: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
-    let of = |line: &str| -> Option<u64> {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let file = match controllers {
-            "" => format!("/sys/fs/cgroup{path}/memory.current"),
-            "memory" => format!("/sys/fs/cgroup/memory{path}/memory.usage_in_bytes"),
-            _ => return None,
-        };
-        fs::read_to_string(file).ok()?.trim().parse().ok()
-    };
-    text.lines().find_map(of)
 }
 
 #[cfg(test)]

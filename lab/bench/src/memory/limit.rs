@@ -1,8 +1,8 @@
 //! The smallest memory limit with which a container starts.
 
+use super::Memory;
 use crate::Error;
 use crate::container::Container;
-use crate::options::Memory;
 use crate::stand::{Entrant, Stand};
 use report::interrupt;
 use serde_json::json;
@@ -15,19 +15,15 @@ const MOST: u64 = 1 << 30;
 /// Searches for the smallest limit, in bytes, with which `tries` starts in a row succeed.
 ///
 /// # Errors
-/// Errors of the harness itself; an interrupt. The inner error means that no limit suffices.
-pub(super) fn smallest(
-    stand: &Stand,
-    racer: &Entrant,
-    options: &Memory,
-) -> Result<Result<u64, String>, Error> {
+/// Errors of the harness itself; an interrupt; no limit suffices.
+pub(super) fn smallest(stand: &Stand, entrant: &Entrant, options: &Memory) -> Result<u64, Error> {
     let mut reason = String::new();
-    let found = search::<Error>(options.precision as u64 * 1024, |limit| {
+    let found = search(options.precision as u64 * 1024, |limit| {
         for _ in 0..options.tries {
             let change = |config: &mut serde_json::Value| {
                 config["linux"]["resources"]["memory"] = json!({ "limit": limit });
             };
-            let result = Container::changed(stand, racer, &[], change)?.run();
+            let result = Container::changed(stand, entrant, &[], change)?.run();
             // A failure caused by a signal says nothing about the limit.
             interrupt::check()?;
             if let Err(fault) = result {
@@ -35,9 +31,10 @@ pub(super) fn smallest(
                 return Ok(false);
             }
         }
-        Ok(true)
+        Ok::<_, Error>(true)
     })?;
-    Ok(found.ok_or_else(|| format!("with any memory limit up to {MOST}: {reason}")))
+    let none = || Error::Out(format!("with any memory limit up to {MOST}: {reason}"));
+    found.ok_or_else(none)
 }
 
 /// Returns the smallest sufficient multiple of `precision`: doubles the limit until it suffices, and then searches

@@ -1,10 +1,9 @@
-//! The options of `report`, `unshare`, `lookups` and `favordynmods`.
+//! The options of `report`.
 
-use super::{Common, Forms, some, time};
+use crate::arguments::some;
 use crate::view::View;
 use clap::Args;
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// `report`.
 #[derive(Debug, Args)]
@@ -45,53 +44,4 @@ pub struct Report {
     /// Number of rounds of every part, even if that is too few for an interval
     #[arg(long, value_name = "N", value_parser = some)]
     pub rounds: Option<usize>,
-}
-
-/// `lookups`.
-#[derive(Debug, Args)]
-pub struct Lookups {
-    /// Number of lookups of all names per round
-    #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..))]
-    pub count: u32,
-    /// Rounds
-    #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
-    pub rounds: usize,
-    /// The forms of the output.
-    #[command(flatten)]
-    pub forms: Forms,
-}
-
-/// `unshare`.
-#[derive(Debug, Args)]
-pub struct Unshare {
-    /// Number of namespaces per round
-    #[arg(long, value_name = "N", default_value_t = 1000)]
-    pub count: u32,
-    /// Rounds
-    #[arg(long, value_name = "N", value_parser = some, default_value = "10")]
-    pub rounds: usize,
-    /// The forms of the output.
-    #[command(flatten)]
-    pub forms: Forms,
-}
-
-/// `favordynmods`.
-#[derive(Debug, Args)]
-pub struct FavorDynmods {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
-    /// Number of measured rounds
-    #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
-    pub rounds: usize,
-    /// Number of rounds before the measured ones
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub warm_up: usize,
-    /// Wait this long before every move and start
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
-    pub pause: Duration,
-    /// Turn favordynmods on and off in turns, for the whole host; works before Linux 6.18, on
-    /// cgroup v2
-    #[arg(long)]
-    pub switch: bool,
 }

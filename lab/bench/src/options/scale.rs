@@ -1,7 +1,8 @@
 //! The options of `scale`.
 
-use super::{Forms, Written, time};
+use crate::arguments::Forms;
 use ::report::size;
+use ::report::time::time;
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +14,6 @@ pub const MOST_NODES: u64 = 100_000;
 
 /// `scale`.
 #[derive(Debug, Args)]
-#[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Scale {
     /// The JSON of "kubernetes", "shim" or "burst" of this program; may be given several times
     #[arg(long, value_name = "FILE")]
@@ -94,21 +94,9 @@ pub struct Scale {
     /// The seed of random numbers; the same seed gives the same results
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The output format
-    #[arg(long, value_enum, default_value_t = Written::Table)]
-    pub format: Written,
     /// The forms of the output.
     #[command(flatten)]
     pub forms: Forms,
-}
-
-impl Scale {
-    /// Moves the format to the forms, where the other experiments have it.
-    #[must_use]
-    pub fn settled(mut self) -> Self {
-        self.format.settle(&mut self.forms);
-        self
-    }
 }
 
 /// A figure that an option gives, for one runtime or for all.
@@ -174,7 +162,7 @@ mod tests {
     fn parsed(line: &[&str]) -> Option<Scale> {
         let line = ["bench", "scale"].iter().chain(line);
         match Options::try_parse_from(line).ok()?.command {
-            Command::Scale(scale) => Some(scale.settled()),
+            Command::Scale(scale) => Some(*scale),
             _ => None,
         }
     }
@@ -186,7 +174,7 @@ mod tests {
         let name = Some("a=b".to_owned());
         assert_eq!(scale.lock_ms[0], Given { name: None, value: 2.0 });
         assert_eq!(scale.lock_ms[1], Given { name, value: 3.5 });
-        assert!(scale.forms.json);
+        assert!(scale.forms.is_json());
         assert_eq!((scale.memory, scale.cores.len(), scale.max_pods), (Some(1024), 7, 110));
     }
 

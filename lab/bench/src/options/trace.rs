@@ -1,8 +1,10 @@
-//! The options of `trace` and `trace-overhead`.
+//! The options of `trace`, `trace-overhead` and `flame`.
 
-use super::{Common, Timing, some, time};
+use crate::arguments::{Common, Format, Timing, some};
+use crate::layers::Mode;
 use crate::race::Operation;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use report::time::time;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,10 +12,14 @@ use std::time::Duration;
 const TRACED: &str = "A runtime; repeatable. dayfly traces itself; other runtimes are traced by \
     ptrace(2), and then dayfly is also traced by ptrace(2), in addition [default: dayfly]";
 
+/// The help of `trace` about formats.
+const FORMATS: &str = "The output: tables over all starts, the same figures as JSON, or one start as a file for a \
+    viewer. That start is the first runtime's start that is nearest to the median";
+
 /// `trace`.
 #[derive(Debug, Args)]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
-#[command(mut_arg("json", |json| json.help("The same as --format json")))]
+#[command(mut_arg("format", |it| it.value_parser(clap::value_parser!(Format)).help(FORMATS)))]
 #[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
 pub struct Trace {
     /// The bundle to start [default: a bundle like that of the experiments, see --profile]
@@ -32,68 +38,11 @@ pub struct Trace {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub warm_up: usize,
     /// The traced operations
-    #[arg(long, value_enum, value_name = "NAME,…", value_delimiter = ',', default_value = "run")]
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "run")]
     pub operation: Vec<Operation>,
     /// Trace dayfly from outside like the other runtimes, instead of using its own trace
     #[arg(long)]
     pub outside: bool,
-    /// The output: tables over all starts, the same figures as JSON, or one start as a file for a
-    /// viewer. That start is the first runtime's start that is nearest to the median
-    #[arg(long, value_enum, default_value_t = Kind::Table)]
-    pub format: Kind,
-}
-
-/// The output of `trace`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Kind {
-    /// Categories, slowest steps and critical path over all starts
-    Table,
-    /// The same figures as JSON
-    Json,
-    /// One start as Chrome trace events, which Perfetto opens
-    Chrome,
-    /// One start, one line per step
-    Csv,
-    /// One start as folded stacks, for flame graphs
-    Folded,
-    /// One start as a picture
-    Svg,
-    /// One start as JSON Lines, as `dayfly run --trace` writes it
-    Jsonl,
-}
-
-/// Figures or a single start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
-    /// Figures over all starts.
-    Figures,
-    /// One start.
-    Picture(trace::Format),
-}
-
-impl Kind {
-    /// Returns whether the output is figures or a single start.
-    #[must_use]
-    pub fn output(self) -> Output {
-        match self {
-            Self::Table | Self::Json => Output::Figures,
-            Self::Chrome => Output::Picture(trace::Format::Chrome),
-            Self::Csv => Output::Picture(trace::Format::Csv),
-            Self::Folded => Output::Picture(trace::Format::Folded),
-            Self::Svg => Output::Picture(trace::Format::Svg),
-            Self::Jsonl => Output::Picture(trace::Format::Lines),
-        }
-    }
-}
-
-impl Trace {
-    /// Moves the bundle and the format to the common options.
-    #[must_use]
-    pub fn settled(mut self) -> Self {
-        self.common.bundle = self.directory.take().or(self.common.bundle);
-        self.common.forms.json |= self.format == Kind::Json;
-        self
-    }
 }
 
 /// `trace-overhead`.
@@ -107,4 +56,33 @@ pub struct TraceOverhead {
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
+}
+
+/// `flame`.
+#[derive(Debug, Args)]
+pub struct Flame {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// Containers in flight
+    #[arg(long, value_name = "N", value_parser = some, default_value = "16")]
+    pub width: usize,
+    /// Number of containers of each runtime
+    #[arg(long, value_name = "N", value_parser = some, default_value = "240")]
+    pub count: usize,
+    /// Samples per second of each CPU
+    #[arg(long, value_name = "HERTZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub frequency: u32,
+    /// Run only dayfly, with containers of this many layers, in each of the modes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub layers: usize,
+    /// Ways to assemble their root filesystems
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "per-layer,fd",
+        requires = "layers"
+    )]
+    pub modes: Vec<Mode>,
 }

@@ -1,8 +1,8 @@
 //! The programs that warm up: each loads libraries as a server written in its language does, reports that it is ready,
 //! and continues to report.
 
+use super::Warmed;
 use crate::Error;
-use crate::options::Warmed;
 use crate::process;
 use crate::python::{IMPORTS, PYTHON as INTERPRETER, SOURCE, add_mount, mount_host};
 use serde_json::{Value, json};
@@ -76,16 +76,15 @@ impl Program {
     /// Writes and compiles the program `kind` in a new directory below `directory`.
     ///
     /// # Errors
-    /// The inner error is the reason why this host cannot run the program. The outer error is one of the harness
-    /// itself.
-    pub(crate) fn prepare(kind: Warmed, directory: &Path) -> Result<Result<Self, String>, Error> {
+    /// Errors of the harness itself; [`Error::Out`] if this host cannot run the program.
+    pub(crate) fn prepare(kind: Warmed, directory: &Path) -> Result<Self, Error> {
         let (name, executable, package) = match kind {
             Warmed::Python => ("Python", INTERPRETER, "python3"),
             Warmed::Java => ("Java", "/usr/bin/java", "openjdk-17-jdk-headless"),
             Warmed::Node => ("Node.js", "/usr/bin/node", "nodejs"),
         };
         if !Path::new(executable).exists() {
-            return Ok(Err(format!("no {executable}: apt install {package}")));
+            return Err(Error::Out(format!("no {executable}: apt install {package}")));
         }
         let source = directory.join(name);
         let write = |file: &str, text: &str| {
@@ -106,15 +105,15 @@ impl Program {
                 write("Warm.java", JAVA)?;
                 let mut compiler = Command::new("/usr/bin/javac");
                 compiler.current_dir(&source).arg("Warm.java").stderr(Stdio::null());
-                if let Err(failure) = process::run(&mut compiler, COMPILER) {
-                    return Ok(Err(format!("/usr/bin/javac: {failure}: apt install {package}")));
-                }
+                process::run(&mut compiler, COMPILER).map_err(|failure| {
+                    Error::Out(format!("/usr/bin/javac: {failure}: apt install {package}"))
+                })?;
                 // Without this option, the JVM maps a file of counters that other processes may also map.
                 format!("-XX:-UsePerfData -cp {SOURCE} Warm")
             }
         };
         let command = format!("exec {executable} {program}");
-        Ok(Ok(Self { name, command, source }))
+        Ok(Self { name, command, source })
     }
 
     /// Makes a container run this program, with the host's libraries, and report in the directory `out`.

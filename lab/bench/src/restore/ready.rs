@@ -40,7 +40,7 @@ impl Reports {
     /// that ended the command.
     ///
     /// # Errors
-    /// The inner error is the runtime's failure, or a program that does not report in time.
+    /// The runtime's failure; a program that does not report in time.
     pub(super) fn time(
         &self,
         container: &Container<'_>,
@@ -48,32 +48,22 @@ impl Reports {
         deadline: Duration,
         begin: impl FnOnce() -> Result<Child, Fault>,
         learn: impl FnOnce(End) -> Result<(), Fault>,
-    ) -> Result<Result<Sample, Fault>, Error> {
+    ) -> Result<Sample, Error> {
         let _ = fs::remove_file(self.directory.join(READY));
         let watch = self.watch()?;
         let since = Instant::now();
-        let command = match begin() {
-            Ok(child) => Pid::from_child(&child),
-            Err(fault) => return Ok(Err(fault)),
-        };
+        let command = Pid::from_child(&begin()?);
         let reported = report_or_end(&watch, command, since, deadline);
-        let wall = since.elapsed();
-        let finish = || -> Result<Sample, Fault> {
-            let wrong = |failure| container.wrong(step, failure);
-            let (end, usage) = process::wait(command, deadline).map_err(wrong)?;
-            learn(end)?;
-            let wall = match reported.map_err(wrong)? {
-                true => wall,
-                // The command ended before the program reported.
-                false => {
-                    await_one(&mut [PollFd::new(&watch, PollFlags::IN)], since, deadline)
-                        .map_err(wrong)?;
-                    since.elapsed()
-                }
-            };
-            Ok(Sample { wall, usage, ..Sample::default() })
-        };
-        Ok(finish())
+        let mut wall = since.elapsed();
+        let wrong = |failure| container.wrong(step, failure);
+        let (end, usage) = process::wait(command, deadline).map_err(wrong)?;
+        learn(end)?;
+        if !reported.map_err(wrong)? {
+            // The command ended before the program reported.
+            await_one(&mut [PollFd::new(&watch, PollFlags::IN)], since, deadline).map_err(wrong)?;
+            wall = since.elapsed();
+        }
+        Ok(Sample { wall, usage, ..Sample::default() })
     }
 
     fn watch(&self) -> Result<OwnedFd, Error> {

@@ -29,38 +29,32 @@ impl<'a> Saved<'a> {
     /// Starts a container of the program, and saves the container as soon as the program is ready.
     ///
     /// # Errors
-    /// Errors of the harness itself. The inner error is the runtime's.
+    /// Errors of the harness itself; the runtime's.
     pub(crate) fn save(
         stand: &'a Stand,
         racer: &'a Entrant,
         program: &Program,
-    ) -> Result<Result<Self, Fault>, Error> {
-        let (container, started) = started(stand, racer, Some(program))?;
-        let reports = match started {
-            Ok((reports, _)) => reports,
-            Err(fault) => return Ok(Err(fault)),
-        };
+    ) -> Result<Self, Error> {
+        let (container, reports, _) = started(stand, racer, Some(program))?;
         let (images, work) = (stand.new_directory(), stand.new_directory());
         fs::create_dir(&work).map_err(Error::at("make", &work))?;
-        if let Err(fault) = container.checkpoint(&images) {
-            return Ok(Err(fault));
-        }
+        container.checkpoint(&images)?;
         container.discard();
         let (runtime, statistics) = (racer.name.clone(), RefCell::default());
         let deadline = stand.deadline;
-        Ok(Ok(Self { container, reports, images, work, deadline, runtime, statistics }))
+        Ok(Self { container, reports, images, work, deadline, runtime, statistics })
     }
 
     /// Restores the container, and waits until its program is ready. The container stays.
     ///
     /// # Errors
-    /// Errors of the harness itself. The inner error is the runtime's.
-    pub(crate) fn restore(&self) -> Result<Result<Sample, Fault>, Error> {
+    /// Errors of the harness itself; the runtime's.
+    pub(crate) fn restore(&self) -> Result<Sample, Error> {
         let begin = || self.container.begin_restore(&self.images, &self.work);
         let learn = |end| self.container.restored(end);
-        let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn)?;
+        let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn);
         self.statistics.borrow_mut().extend(statistics::read(&self.work));
-        Ok(sample)
+        sample
     }
 
     /// Kills the restored program, and removes the container. Unlike [`Container::discard`], any thread may do this.

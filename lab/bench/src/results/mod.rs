@@ -2,7 +2,6 @@
 
 mod compare;
 mod csv;
-pub(crate) mod figures;
 mod picture;
 mod table;
 #[cfg(test)]
@@ -12,7 +11,7 @@ pub use compare::{Row, compare};
 pub use csv::csv;
 pub use picture::pictures;
 pub(crate) use picture::{bars, distribution, dots, over_width};
-pub(crate) use table::{judged, title};
+pub(crate) use table::{difference, judged, title};
 pub use table::{resources, times, verdicts, weights};
 
 use crate::Error;
@@ -35,8 +34,7 @@ pub struct Out {
 #[must_use]
 pub fn failures(entrants: &[Entrant]) -> Vec<Out> {
     let out = |entrant: &Entrant| {
-        let reason = entrant.failure.clone()?;
-        Some(Out { runtime: entrant.name.clone(), reason })
+        Some(Out { runtime: entrant.name.clone(), reason: entrant.failure()?.to_owned() })
     };
     entrants.iter().filter_map(out).collect()
 }

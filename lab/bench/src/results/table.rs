@@ -79,6 +79,16 @@ pub fn verdicts(rows: &[Row], first: &str) -> String {
     })
 }
 
+/// Formats a difference of times in microseconds, and its interval.
+pub(crate) fn difference(us: Option<Estimate>) -> [String; 2] {
+    let Some(us) = us else { return ["too few rounds".to_owned(), String::new()] };
+    let interval = format!("[{:.0} {:.0}]", us.low, us.high);
+    match us.differs_from(0.0) {
+        true => [format!("{:.0}", us.value), interval],
+        false => ["nothing shown".to_owned(), interval],
+    }
+}
+
 /// Formats a ratio and its interval. If the interval includes 1, a text replaces the ratio.
 pub(crate) fn judged(ratio: Estimate) -> [String; 2] {
     let interval = format!("[{:.3} {:.3}]", ratio.low, ratio.high);

@@ -149,7 +149,7 @@ pub fn command(options: &Scale) -> Result<(), Error> {
         pictures: tell::pictures(&results),
         ..Outcome::default()
     };
-    session::tell(&options.forms, &record, &[], false, outcome)
+    session::tell(&options.forms, &record, &[], 0, outcome)
 }
 
 /// Simulates all sizes with all runtimes.

@@ -51,7 +51,7 @@ fn options(line: &[&str]) -> Scale {
     let line = ["bench", "scale"].iter().chain(line);
     let options = Options::try_parse_from(line).expect("good options");
     let Command::Scale(scale) = options.command else { panic!("not scale") };
-    scale.settled()
+    *scale
 }
 
 /// The options that give each figure.

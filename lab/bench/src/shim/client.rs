@@ -1,9 +1,8 @@
 //! A CRI client: the Go program `cri-client serve`, which keeps its connection open.
 
 use super::daemon::{Daemon, built};
-use super::{image, minder};
+use super::{Shim, image};
 use crate::Error;
-use crate::options::Shim;
 use crate::stand::Stand;
 use report::interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -60,12 +59,8 @@ impl Client {
     /// Sends a request to the client.
     ///
     /// # Errors
-    /// The client has exited or does not answer in time; an interrupt. The inner error is the CRI's.
-    pub(super) fn ask(
-        &mut self,
-        line: &str,
-        deadline: Duration,
-    ) -> Result<Result<Answer, String>, Error> {
+    /// The client has exited or does not answer in time; an interrupt; the CRI's.
+    pub(super) fn ask(&mut self, line: &str, deadline: Duration) -> Result<Answer, Error> {
         let gone =
             |error: std::io::Error| Error::Unfit(format!("the CRI's client: {line}: {error}"));
         let input = self
@@ -78,7 +73,7 @@ impl Client {
         self.output.read_line(&mut text).map_err(gone)?;
         let answer: Answer = serde_json::from_str(&text)
             .map_err(|error| Error::Unfit(format!("the CRI's client: {line}: {error}: {text}")))?;
-        Ok(if answer.error.is_empty() { Ok(answer) } else { Err(answer.error) })
+        if answer.error.is_empty() { Ok(answer) } else { Err(Error::Out(answer.error)) }
     }
 
     fn wait_for_output(&self, line: &str, deadline: Duration) -> Result<(), Error> {
@@ -119,7 +114,7 @@ impl Drop for Client {
 
 fn program(options: &Shim) -> Result<PathBuf, Error> {
     let beside = || options.containerd.as_ref()?.parent().map(|build| build.join("cri-client"));
-    let known = [beside(), built("cri-client"), minder::in_path("cri-client")];
+    let known = [beside(), built("cri-client"), report::program::in_path("cri-client")];
     let found =
         options.client.clone().or_else(|| known.into_iter().flatten().find(|path| path.is_file()));
     found.ok_or_else(|| {

@@ -1,11 +1,11 @@
 //! A containerd with its own root, state, sockets, cgroup and network namespace, which ends with the experiment.
 
 use super::account::Group;
-use super::{image, minder};
-use crate::options::Shim;
+use super::{Shim, image, minder};
 use crate::process;
 use crate::stand::{Entrant, Stand};
-use crate::{Error, options, view};
+use crate::{Error, runtime, view};
+use clap::Args;
 use report::interrupt;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{
@@ -31,12 +31,23 @@ const ERRORS: &str = "errors";
 /// The time that containerd may take to start or to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// The start of containerd: `shim-daemon`.
+#[derive(Debug, Args)]
+pub struct ShimDaemon {
+    /// The cgroup.procs file of the cgroup to enter
+    #[arg(long)]
+    pub procs: PathBuf,
+    /// The program and its arguments
+    #[arg(last = true)]
+    pub program: Vec<String>,
+}
+
 /// Enters a cgroup, arranges that this process ends with its parent, and executes a program in a network namespace of
 /// its own.
 ///
 /// # Errors
 /// Those of write(2), prctl(2), unshare(2), execve(2); the function returns only with an error.
-pub fn become_daemon(options: &options::ShimDaemon) -> Result<(), Error> {
+pub fn become_daemon(options: &ShimDaemon) -> Result<(), Error> {
     let procs = &options.procs;
     fs::write(procs, std::process::id().to_string()).map_err(Error::at("write", procs))?;
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::errno(
@@ -102,7 +113,7 @@ impl Daemon {
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let child = command.spawn().map_err(Error::at("execute", &bin.join("containerd")))?;
         let namespace = stand.cgroup_path().trim_start_matches('/').to_owned();
-        let version = first_line(&bin.join("containerd"));
+        let version = runtime::version(&bin.join("containerd"));
         let ctr = bin.join("ctr");
         let daemon = Self { child, place, path, ctr, namespace, version, group };
         daemon.come_up()?;
@@ -237,7 +248,7 @@ fn programs(options: &Shim) -> Result<PathBuf, Error> {
         return fs::canonicalize(directory).map_err(Error::at("find containerd in", directory));
     }
     let built = built("containerd2").filter(|directory| directory.join("containerd").is_file());
-    let installed = || minder::in_path("containerd")?.parent().map(Path::to_owned);
+    let installed = || report::program::in_path("containerd")?.parent().map(Path::to_owned);
     built.or_else(installed).ok_or_else(|| {
         Error::Unfit("no containerd: name the directory of its programs by --containerd".to_owned())
     })
@@ -303,12 +314,4 @@ fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool
         text.extend(entrants.iter().map(minder::cri_table));
     }
     text
-}
-
-/// Returns the version that a program prints.
-fn first_line(program: &Path) -> String {
-    let mut command = Command::new(program);
-    command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
-    let text = process::read(&mut command, Duration::from_secs(10)).unwrap_or_default();
-    text.lines().next().unwrap_or("-").trim().to_owned()
 }

@@ -1,19 +1,18 @@
 //! Performs the measurements of each figure, and the probes.
 
-use super::client::Client;
+use super::client::{Answer, Client};
 use super::daemon::Daemon;
 use super::span::{self, Events};
-use super::{image, minder};
+use super::{Measured, Shim, image, minder};
 use crate::Error;
 use crate::cgroup;
+use crate::figures::Sample;
 use crate::held::{Held, held};
-use crate::options::{Measured, Shim};
 use crate::process;
-use crate::results::figures::{Figure, Sample, gather};
+use crate::race::{Rounds, in_turns};
 use crate::stand::Entrant;
-use measure::progress::Progress;
 use report::interrupt;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -65,80 +64,87 @@ impl<'a> Bench<'a> {
     /// Performs one measurement, and repeats it if it fails.
     ///
     /// # Errors
-    /// The outer error is an error of the harness itself. The inner error says why the measurement failed.
+    /// An error of the harness itself; the reason why the measurement failed.
     pub(super) fn go(
         &mut self,
         measured: Measured,
         at: usize,
         entrant: &Entrant,
-    ) -> Result<Result<Sample, String>, Error> {
-        let mut last = Err(String::new());
-        for _ in 0..TRIES {
-            last = match measured {
-                Measured::Run => self.run(entrant)?,
-                Measured::Exec => self.exec(at)?,
-                Measured::Idle => self.idle(entrant)?,
-                Measured::Pod => self.pod(entrant)?,
-                Measured::IdlePod => self.idle_pod(entrant)?,
+    ) -> Result<Sample, Error> {
+        let last = self.repeated(|it| {
+            let done = match measured {
+                Measured::Run => it.run(entrant),
+                Measured::Exec => it.exec(at),
+                Measured::Idle => it.idle(entrant),
+                Measured::Pod => it.pod(entrant),
+                Measured::IdlePod => it.idle_pod(entrant),
             };
-            self.daemon.reap();
+            it.daemon.reap();
+            done
+        });
+        last.map_err(|error| error.during(title(measured)))
+    }
+
+    /// Tries until it succeeds, at most [`TRIES`] times.
+    fn repeated<T>(&mut self, work: impl Fn(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        for _ in 1..TRIES {
+            let done = work(self);
             interrupt::check()?;
-            if last.is_ok() {
-                break;
+            if !matches!(done, Err(Error::Out(_))) {
+                return done;
             }
         }
-        Ok(last.map_err(|reason| format!("{}: {reason}", title(measured))))
+        work(self)
     }
 
-    /// Executes a command; returns its time, its CPU time, and the CPU time of all other measured
-    /// processes until the end of the pause, in milliseconds.
-    fn timed(
-        &self,
-        command: &mut std::process::Command,
-    ) -> Result<Result<[f64; 3], String>, Error> {
+    /// Does `work`; returns its result, and the CPU time of all measured processes until the end of the pause, in
+    /// milliseconds.
+    fn beside_client<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, Error>,
+    ) -> Result<(T, f64), Error> {
         let before = self.daemon.group.cpu_ms()?;
-        let sample = process::run(command, self.options.common.deadline);
+        let done = work(self);
         sleep(self.options.pause);
-        let beside = self.daemon.group.cpu_ms()? - before;
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        Ok(sample
-            .map(|sample| [ms(sample.wall), ms(sample.usage.cpu()), beside])
-            .map_err(|failure| format!("{failure}: {}", self.daemon.complaint())))
+        let spent = self.daemon.group.cpu_ms()? - before;
+        Ok((done?, spent))
     }
 
-    fn run(&mut self, entrant: &Entrant) -> Result<Result<Sample, String>, Error> {
+    /// Executes a command of ctr; returns its time and its CPU time under the name `what`, and the CPU time of all
+    /// other measured processes.
+    fn timed(&mut self, what: &str, mut command: Command) -> Result<Sample, Error> {
+        let (sample, beside) = self.beside_client(|it| it.execute(&mut command))?;
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        Ok(vec![
+            (what.to_owned(), "ms", ms(sample.wall)),
+            (format!("{what}: CPU beside the client"), "ms CPU", beside),
+            (format!("{what}: CPU of the client"), "ms CPU", ms(sample.usage.cpu())),
+        ])
+    }
+
+    fn execute(&self, command: &mut Command) -> Result<process::Sample, Error> {
+        let sample = process::run(command, self.options.common.deadline);
+        sample.map_err(|failure| Error::Out(format!("{failure}: {}", self.daemon.complaint())))
+    }
+
+    fn run(&mut self, entrant: &Entrant) -> Result<Sample, Error> {
         let id = self.id();
-        let mut command = self.start_of(entrant, &["--rm"], &id, &["/bin/true"]);
+        let command = self.start_of(entrant, &["--rm"], &id, &["/bin/true"]);
         if let Some(events) = &mut self.events {
             events.take();
         }
-        let times = self.timed(&mut command)?;
+        let sample = self.timed("ctr run", command);
         let events = self.events.as_mut().and_then(Events::take);
         let span = events.and_then(|events| span::between(&events, self.daemon.pid()));
-        if times.is_err() {
+        if sample.is_err() {
             self.remove(&id);
         }
-        Ok(times.map(|[wall, client, beside]| {
-            let mut sample = vec![
-                ("ctr run".to_owned(), "ms", wall),
-                ("ctr run: CPU beside the client".to_owned(), "ms CPU", beside),
-                ("ctr run: CPU of the client".to_owned(), "ms CPU", client),
-            ];
-            sample.extend(span.map(|span| {
-                ("ctr run: from the shim's start to its delete".to_owned(), "ms", span)
-            }));
-            sample
-        }))
+        let name = "ctr run: from the shim's start to its delete".to_owned();
+        Ok(sample?.into_iter().chain(span.map(|span| (name, "ms", span))).collect())
     }
 
     /// Returns the command that starts a container.
-    fn start_of(
-        &self,
-        entrant: &Entrant,
-        words: &[&str],
-        id: &str,
-        program: &[&str],
-    ) -> std::process::Command {
+    fn start_of(&self, entrant: &Entrant, words: &[&str], id: &str, program: &[&str]) -> Command {
         let mut command = self.daemon.ctr();
         command.arg("run").args(minder::ctr_options(entrant)).args(words);
         // The default limit of open files since containerd 2 may be above the experiment's own.
@@ -154,34 +160,23 @@ impl<'a> Bench<'a> {
     }
 
     /// Starts a sleeping container.
-    fn asleep(&mut self, entrant: &Entrant) -> Result<Result<String, String>, Error> {
+    fn asleep(&mut self, entrant: &Entrant) -> Result<String, Error> {
         let id = self.id();
         let program = ["/bin/sleep", "1000000"];
         let mut command = self.start_of(entrant, &["-d", "--null-io"], &id, &program);
-        let result = process::run(&mut command, self.options.common.deadline);
+        let result = self.execute(&mut command);
         interrupt::check()?;
-        if let Err(failure) = result {
-            let reason = format!("{failure}: {}", self.daemon.complaint());
+        if result.is_err() {
             self.remove(&id);
-            return Ok(Err(reason));
         }
-        Ok(Ok(id))
+        result.map(|_| id)
     }
 
     /// Starts the container in which an entrant's programs are executed.
-    pub(super) fn hold(
-        &mut self,
-        at: usize,
-        entrant: &Entrant,
-    ) -> Result<Result<(), String>, Error> {
-        let mut last = Err(String::new());
-        for _ in 0..TRIES {
-            last = self.asleep(entrant)?;
-            if last.is_ok() {
-                break;
-            }
-        }
-        Ok(last.map(|id| self.held.push((at, id))))
+    pub(super) fn hold(&mut self, at: usize, entrant: &Entrant) -> Result<(), Error> {
+        let id = self.repeated(|it| it.asleep(entrant))?;
+        self.held.push((at, id));
+        Ok(())
     }
 
     /// Removes the containers started by [`Self::hold`].
@@ -200,32 +195,23 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn exec(&mut self, at: usize) -> Result<Result<Sample, String>, Error> {
+    fn exec(&mut self, at: usize) -> Result<Sample, Error> {
         let exec = self.id();
         let held = self.held.iter().find(|(of, _)| *of == at);
-        let Some((_, id)) = held else { return Ok(Err("its container is gone".to_owned())) };
+        let gone = || Error::Out("its container is gone".to_owned());
+        let (_, id) = held.ok_or_else(gone)?;
         let mut command = self.daemon.ctr();
         command.args(["task", "exec", "--exec-id", &exec, id, "/bin/true"]).stdout(Stdio::null());
-        let times = self.timed(&mut command)?;
-        Ok(times.map(|[wall, client, beside]| {
-            vec![
-                ("ctr task exec".to_owned(), "ms", wall),
-                ("ctr task exec: CPU beside the client".to_owned(), "ms CPU", beside),
-                ("ctr task exec: CPU of the client".to_owned(), "ms CPU", client),
-            ]
-        }))
+        self.timed("ctr task exec", command)
     }
 
-    fn idle(&mut self, entrant: &Entrant) -> Result<Result<Sample, String>, Error> {
+    fn idle(&mut self, entrant: &Entrant) -> Result<Sample, Error> {
         let before = self.daemon.shims();
-        let id = match self.asleep(entrant)? {
-            Ok(id) => id,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let id = self.asleep(entrant)?;
         sleep(SETTLE);
         let held = self.beside(&before);
         self.remove(&id);
-        Ok(Ok(of_shims("an idle container", held)))
+        Ok(of_shims("an idle container", held))
     }
 
     /// Returns the resources of the shims that are not in `before`.
@@ -237,18 +223,14 @@ impl<'a> Bench<'a> {
 
     /// Sends a request to the CRI client. The client may take `times` times a command's deadline, plus the interval of
     /// probes.
-    fn ask(
-        &mut self,
-        line: &str,
-        times: u32,
-    ) -> Result<Result<super::client::Answer, String>, Error> {
+    fn ask(&mut self, line: &str, times: u32) -> Result<Answer, Error> {
         let deadline = self.options.common.deadline * times + self.options.interval;
         let client = self.client.as_mut();
         let client = client.ok_or_else(|| Error::Unfit("no client of the CRI".to_owned()))?;
         client.ask(line, deadline)
     }
 
-    fn pod(&mut self, entrant: &Entrant) -> Result<Result<Sample, String>, Error> {
+    fn pod(&mut self, entrant: &Entrant) -> Result<Sample, Error> {
         const CALLS: [&str; 9] = [
             "RunPodSandbox",
             "CreateContainer",
@@ -260,41 +242,85 @@ impl<'a> Bench<'a> {
             "pod and container up",
             "whole pod",
         ];
-        let before = self.daemon.group.cpu_ms()?;
-        let answer = self.ask(&format!("pod {}", minder::handler(entrant)), 8)?;
-        sleep(self.options.pause);
-        let beside = self.daemon.group.cpu_ms()? - before;
-        Ok(answer.map(|answer| {
-            let step =
-                |call: &&str| Some(((*call).to_owned(), "ms", answer.steps.get(*call)? / 1e3));
-            let mut sample: Sample = CALLS.iter().filter_map(step).collect();
-            sample.push(("whole pod: CPU beside the client".to_owned(), "ms CPU", beside));
-            sample
-        }))
+        let line = format!("pod {}", minder::handler(entrant));
+        let (answer, beside) = self.beside_client(|it| it.ask(&line, 8))?;
+        let step = |call: &&str| Some(((*call).to_owned(), "ms", answer.steps.get(*call)? / 1e3));
+        let mut sample: Sample = CALLS.iter().filter_map(step).collect();
+        sample.push(("whole pod: CPU beside the client".to_owned(), "ms CPU", beside));
+        Ok(sample)
     }
 
-    fn idle_pod(&mut self, entrant: &Entrant) -> Result<Result<Sample, String>, Error> {
+    fn idle_pod(&mut self, entrant: &Entrant) -> Result<Sample, Error> {
+        self.holding(entrant, 1, 5, |it, before| {
+            sleep(SETTLE);
+            let mut sample = of_shims("an idle pod", it.beside(before));
+            let (answer, beside) = it.beside_client(|it| it.ask("exec", 1))?;
+            let us = answer.times.first().copied().unwrap_or(f64::NAN);
+            sample.push(("ExecSync".to_owned(), "ms", us / 1e3));
+            sample.push(("ExecSync: CPU beside the client".to_owned(), "ms CPU", beside));
+            Ok(sample)
+        })
+    }
+
+    /// Does `work` with the pids of earlier shims while so many pods exist, for which the client may take `times` times
+    /// a command's deadline.
+    fn holding<T>(
+        &mut self,
+        entrant: &Entrant,
+        pods: usize,
+        times: u32,
+        work: impl FnOnce(&mut Self, &[i32]) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let before = self.daemon.shims();
-        let hold = self.ask(&format!("hold {} 1", minder::handler(entrant)), 5)?;
-        let sample = match hold {
-            Ok(_) => {
-                sleep(SETTLE);
-                let mut sample = of_shims("an idle pod", self.beside(&before));
-                let cpu = self.daemon.group.cpu_ms()?;
-                let exec = self.ask("exec", 1)?;
-                sleep(self.options.pause);
-                let beside = self.daemon.group.cpu_ms()? - cpu;
-                exec.map(|answer| {
-                    let us = answer.times.first().copied().unwrap_or(f64::NAN);
-                    sample.push(("ExecSync".to_owned(), "ms", us / 1e3));
-                    sample.push(("ExecSync: CPU beside the client".to_owned(), "ms CPU", beside));
-                    sample
-                })
-            }
-            Err(reason) => Err(reason),
-        };
-        let drop = self.ask("drop", 5)?;
-        Ok(sample.and_then(|sample| drop.map(|_| sample)))
+        let hold = self.ask(&format!("hold {} {pods}", minder::handler(entrant)), times);
+        let done = hold.and_then(|_| work(self, &before));
+        // The request also removes what a failed `hold` has made.
+        let dropped = self.ask("drop", times);
+        done.and_then(|done| dropped.map(|_| done))
+    }
+
+    /// Runs probed pods of each entrant, so that at any time only one entrant's pods exist.
+    ///
+    /// # Errors
+    /// Errors of the harness itself; an interrupt.
+    pub(super) fn probes(
+        &mut self,
+        entrants: &[Entrant],
+        pods: usize,
+    ) -> Result<Vec<Vec<Sample>>, Error> {
+        let once = Rounds { timed: 1, ..Rounds::default() };
+        in_turns(entrants, once, "shim, probes", |at| {
+            let times = u32::try_from(4 * pods).unwrap_or(u32::MAX);
+            let probed =
+                self.holding(&entrants[at], pods, times, |it, before| it.probe(pods, before));
+            self.daemon.reap();
+            probed
+        })
+    }
+
+    fn probe(&mut self, pods: usize, before: &[i32]) -> Result<Sample, Error> {
+        let interval = self.options.interval.as_secs_f64();
+        let windows = (self.options.probe_for.as_secs_f64() / interval).round().max(1.0) as usize;
+        sleep(self.options.interval.min(Duration::from_secs(5)));
+        let what = format!("{pods} pods");
+        let mut sample = of_shims(&what, self.beside(before));
+        let (cpu, time) = (self.daemon.group.cpu_ms()?, Instant::now());
+        sleep(self.options.interval);
+        let idle = (self.daemon.group.cpu_ms()? - cpu) / time.elapsed().as_secs_f64();
+        sample.push((format!("{what} at rest: CPU beside the client"), "ms CPU/s", idle));
+        for _ in 0..windows {
+            let (cpu, time) = (self.daemon.group.cpu_ms()?, Instant::now());
+            let answer = self.ask(&format!("probe {interval} {interval}"), 10)?;
+            let spent = self.daemon.group.cpu_ms()? - cpu;
+            let rate = spent / time.elapsed().as_secs_f64();
+            let count = answer.times.len().max(1) as f64;
+            let beside = "a probe: CPU beside the client".to_owned();
+            sample.push((format!("{what} probed: CPU beside the client"), "ms CPU/s", rate));
+            sample.push((beside, "ms CPU", spent / count));
+            sample.extend(answer.times.iter().map(|us| ("a probe".to_owned(), "ms", us / 1e3)));
+        }
+        sample.extend(of_shims(&format!("{what} that were probed"), self.beside(before)));
+        Ok(sample)
     }
 }
 
@@ -305,83 +331,4 @@ fn of_shims(beside: &str, held: Held) -> Sample {
         (format!("threads beside {beside}"), "threads", held.threads),
         (format!("descriptors beside {beside}"), "descriptors", held.descriptors),
     ]
-}
-
-/// Runs probed pods, entrant by entrant, so that at any time only one entrant's pods exist.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub(super) fn probes(
-    options: &Shim,
-    bench: &mut Bench<'_>,
-    entrants: &mut [Entrant],
-    pods: usize,
-) -> Result<Vec<Figure>, Error> {
-    let interval = options.interval.as_secs_f64();
-    let windows = (options.probe_for.as_secs_f64() / interval).round().max(1.0) as usize;
-    let pods_u32 = u32::try_from(pods).unwrap_or(u32::MAX);
-    let mut progress = Progress::new();
-    let mut all = Vec::new();
-    for (number, entrant) in entrants.iter_mut().enumerate() {
-        let mut samples = Vec::new();
-        if entrant.failure.is_none() {
-            progress.tell("shim, probes", number, 0);
-            let before = bench.daemon.shims();
-            let hold =
-                bench.ask(&format!("hold {} {pods}", minder::handler(entrant)), 4 * pods_u32)?;
-            if let Err(reason) = hold {
-                entrant.failure = Some(format!("{pods} pods: {reason}"));
-            } else {
-                sleep(options.interval.min(Duration::from_secs(5)));
-                let what = format!("{pods} pods");
-                let mut first = of_shims(&what, bench.beside(&before));
-                let (cpu, time) = (bench.daemon.group.cpu_ms()?, Instant::now());
-                sleep(options.interval);
-                let idle = (bench.daemon.group.cpu_ms()? - cpu) / time.elapsed().as_secs_f64();
-                first.push((format!("{what} at rest: CPU beside the client"), "ms CPU/s", idle));
-                samples.push(first);
-                for _ in 0..windows {
-                    let (cpu, time) = (bench.daemon.group.cpu_ms()?, Instant::now());
-                    let answer = bench.ask(&format!("probe {interval} {interval}"), 10)?;
-                    let spent = bench.daemon.group.cpu_ms()? - cpu;
-                    match answer {
-                        Ok(answer) => {
-                            let rate = spent / time.elapsed().as_secs_f64();
-                            let count = answer.times.len().max(1) as f64;
-                            let mut sample: Sample = vec![
-                                (format!("{what} probed: CPU beside the client"), "ms CPU/s", rate),
-                                (
-                                    "a probe: CPU beside the client".to_owned(),
-                                    "ms CPU",
-                                    spent / count,
-                                ),
-                            ];
-                            sample.extend(
-                                answer
-                                    .times
-                                    .iter()
-                                    .map(|us| ("a probe".to_owned(), "ms", us / 1e3)),
-                            );
-                            samples.push(sample);
-                        }
-                        Err(reason) => {
-                            entrant.failure = Some(format!("probes: {reason}"));
-                            break;
-                        }
-                    }
-                }
-                samples.push(of_shims(&format!("{what} that were probed"), bench.beside(&before)));
-            }
-            // The request also removes what a failed `hold` has made.
-            let dropped = bench.ask("drop", 4 * pods_u32)?;
-            if let (Err(reason), None) = (dropped, &entrant.failure) {
-                entrant.failure = Some(format!("{pods} pods: {reason}"));
-            }
-            bench.daemon.reap();
-            interrupt::check()?;
-        }
-        all.push(samples);
-    }
-    drop(progress);
-    Ok(gather(entrants.iter().map(|entrant| entrant.name.as_str()), all))
 }

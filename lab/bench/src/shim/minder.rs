@@ -1,9 +1,9 @@
 //! The entrants: dayfly's shim, and containerd's own shim with each runtime.
 
-use crate::options::Shim;
+use super::Shim;
+use crate::Error;
 use crate::runtime::{self, Runtime};
 use crate::stand::Entrant;
-use crate::{Error, options};
 use std::path::{Path, PathBuf};
 
 /// The name by which containerd finds dayfly's shim program.
@@ -16,7 +16,7 @@ const OTHER: &str = "Go shim + ";
 ///
 /// # Errors
 /// A named runtime or shim is missing.
-pub fn entrants(options: &options::Shim) -> Result<Vec<Entrant>, Error> {
+pub(super) fn entrants(options: &Shim) -> Result<Vec<Entrant>, Error> {
     let mut entrants = Vec::new();
     if let Some(shim) = own(options)? {
         let argument = format!("dayfly shim={}", shim.display());
@@ -36,13 +36,7 @@ fn own(options: &Shim) -> Result<Option<PathBuf>, Error> {
         return Ok(Some(path));
     }
     let beside = std::env::current_exe().ok().map(|program| program.with_file_name(PROGRAM));
-    Ok(beside.filter(|path| path.is_file()).or_else(|| in_path(PROGRAM)))
-}
-
-/// Finds a program in $PATH.
-pub(super) fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|directory| directory.join(name)).find(|path| path.is_file())
+    Ok(beside.filter(|path| path.is_file()).or_else(|| report::program::in_path(PROGRAM)))
 }
 
 /// Returns whether the entrant is dayfly's shim.

@@ -21,95 +21,153 @@ mod image;
 mod minder;
 mod span;
 
-pub use minder::entrants;
-
 use crate::Error;
-use crate::options::{Measured, Shim};
+use crate::arguments::{Common, some};
+use crate::figures::Figures;
 use crate::race::{Rounds, in_turns};
-use crate::results::{self, figures, figures::Figure};
-use crate::session::Outcome;
+use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
+use clap::{Args, ValueEnum};
 use client::Client;
 use daemon::Daemon;
 use goes::Bench;
+use report::time::time;
+use serde::Serialize;
+use std::path::PathBuf;
 use std::time::Duration;
+
+/// `shim`.
+#[derive(Debug, Args)]
+#[command(
+    mut_arg("runtimes", |arg| arg.help("A runtime that containerd's own shim executes; repeatable [default: dayfly, and crun, runc and youki as far as they are found]")),
+    mut_arg("bundle", |arg| arg.hide(true)),
+    mut_arg("profile", |arg| arg.hide(true)),
+    mut_arg("no_device_rules", |arg| arg.hide(true)),
+    mut_arg("program", |arg| arg.hide(true))
+)]
+pub struct Shim {
+    /// Options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// dayfly's shim [default: containerd-shim-dayfly-v2 beside this program or in $PATH]
+    #[arg(long, value_name = "PATH")]
+    pub shim: Option<PathBuf>,
+    /// A directory with containerd, ctr and containerd-shim-runc-v2 [default: build/containerd2
+    /// beside this program's target directory, or else the directory of containerd in $PATH]
+    #[arg(long, value_name = "DIR")]
+    pub containerd: Option<PathBuf>,
+    /// The CRI client that scripts/programs cri-client builds [default: cri-client beside that directory, or in $PATH]
+    #[arg(long, value_name = "PATH")]
+    pub client: Option<PathBuf>,
+    /// The operations to measure
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "run,exec,idle,pod,idle-pod")]
+    pub figure: Vec<Measured>,
+    /// Number of measured rounds
+    #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
+    pub rounds: usize,
+    /// Number of rounds before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub warm_up: usize,
+    /// Wait this long after each operation, and add the CPU time of this pause to the operation's,
+    /// because containerd is busy longer than its client
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
+    pub pause: Duration,
+    /// At the end, run N pods and execute a program in each of them at every interval, like a
+    /// kubelet's probes
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100", value_parser = some)]
+    pub probes: Option<usize>,
+    /// The time between two probes of a pod
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
+    pub interval: Duration,
+    /// Duration of the probing
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
+    pub probe_for: Duration,
+}
+
+/// An operation of a shim that is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measured {
+    /// `ctr run` of a program that exits at once
+    Run,
+    /// `ctr task exec` of a program that exits at once
+    Exec,
+    /// Memory and threads in use beside a sleeping container
+    Idle,
+    /// The life cycle of a pod with a container over the CRI, call by call
+    Pod,
+    /// Memory and threads in use beside a pod with a sleeping container
+    IdlePod,
+}
 
 /// The maximum number of rounds for measurements of memory, which varies little.
 const IDLE_ROUNDS: usize = 8;
 
-/// Runs the experiment.
-///
-/// # Errors
-/// No containerd; errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Shim,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
-    let mut figures = Vec::new();
-    let mut version = String::new();
-    let has = |measured: &Measured| options.figure.contains(measured);
-    let plain = [Measured::Run, Measured::Exec, Measured::Idle];
-    if plain.iter().any(has) {
-        let daemon = Daemon::start(options, stand, entrants, false)?;
-        version.clone_from(&daemon.version);
-        let mut bench = Bench::new(options, &daemon);
-        for measured in plain.into_iter().filter(has) {
-            figures.extend(measure(options, &mut bench, entrants, measured)?);
-        }
+impl Experiment for Shim {
+    fn common(&self) -> &Common {
+        &self.common
     }
-    if options.probes.is_some() || has(&Measured::Pod) || has(&Measured::IdlePod) {
-        let daemon = Daemon::start(options, stand, entrants, true)?;
-        version.clone_from(&daemon.version);
-        let mut bench = Bench::new(options, &daemon);
-        bench.client = Some(Client::start(options, stand, &daemon)?);
-        for measured in [Measured::Pod, Measured::IdlePod].into_iter().filter(has) {
-            figures.extend(measure(options, &mut bench, entrants, measured)?);
-        }
-        if let Some(pods) = options.probes {
-            figures.extend(goes::probes(options, &mut bench, entrants, pods)?);
-        }
+
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        minder::entrants(self)
     }
-    // An excluded entrant is not compared with others.
-    let first = entrants.iter().find(|entrant| entrant.failure.is_none());
-    let first = first.map_or("", |first| &first.name);
-    figures::compare(&mut figures, first);
-    Ok(Outcome {
-        text: format!("containerd: {version}\n\n{}", figures::text(&figures, first)),
-        json: vec![
-            ("containerd", results::value(&version)?),
-            ("figures", results::value(&figures)?),
-        ],
-        csv: figures::csv(&figures),
-        pictures: figures::pictures(&figures),
-        ..Outcome::default()
-    })
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        let mut figures = Figures::default();
+        let mut version = String::new();
+        let has = |measured: &Measured| self.figure.contains(measured);
+        let plain = [Measured::Run, Measured::Exec, Measured::Idle];
+        if plain.iter().any(has) {
+            let daemon = Daemon::start(self, stand, entrants, false)?;
+            version.clone_from(&daemon.version);
+            let mut bench = Bench::new(self, &daemon);
+            for measured in plain.into_iter().filter(has) {
+                self.measure_one(&mut figures, &mut bench, entrants, measured)?;
+            }
+        }
+        if self.probes.is_some() || has(&Measured::Pod) || has(&Measured::IdlePod) {
+            let daemon = Daemon::start(self, stand, entrants, true)?;
+            version.clone_from(&daemon.version);
+            let mut bench = Bench::new(self, &daemon);
+            bench.client = Some(Client::start(self, stand, &daemon)?);
+            for measured in [Measured::Pod, Measured::IdlePod].into_iter().filter(has) {
+                self.measure_one(&mut figures, &mut bench, entrants, measured)?;
+            }
+            if let Some(pods) = self.probes {
+                figures.add(entrants, bench.probes(entrants, pods)?);
+            }
+        }
+        // An excluded entrant is not compared with others.
+        let first = entrants.iter().find(|entrant| !entrant.is_out());
+        let mut outcome = figures.whole_outcome(first.map_or("", |first| &first.name))?;
+        outcome.text.insert_str(0, &format!("containerd: {version}\n\n"));
+        outcome.with("containerd", &version)
+    }
 }
 
-/// Runs the rounds of one figure; all entrants take turns.
-fn measure(
-    options: &Shim,
-    bench: &mut Bench<'_>,
-    entrants: &mut [Entrant],
-    measured: Measured,
-) -> Result<Vec<Figure>, Error> {
-    let idle = matches!(measured, Measured::Idle | Measured::IdlePod);
-    let rounds = Rounds {
-        warm_up: options.warm_up,
-        timed: if idle { options.rounds.min(IDLE_ROUNDS) } else { options.rounds },
+impl Shim {
+    /// Runs the rounds of one figure; all entrants take turns.
+    fn measure_one(
+        &self,
+        figures: &mut Figures,
+        bench: &mut Bench<'_>,
+        entrants: &[Entrant],
+        measured: Measured,
+    ) -> Result<(), Error> {
+        let idle = matches!(measured, Measured::Idle | Measured::IdlePod);
+        let timed = if idle { self.rounds.min(IDLE_ROUNDS) } else { self.rounds };
         // Each measurement makes the pause itself.
-        pause: Duration::ZERO,
-    };
-    let racers = entrants.to_vec();
-    for (at, entrant) in entrants.iter_mut().enumerate() {
-        if entrant.failure.is_none() && measured == Measured::Exec {
-            entrant.failure = bench.hold(at, &racers[at])?.err();
+        let rounds = Rounds { warm_up: self.warm_up, timed, ..Rounds::default() };
+        for (at, entrant) in entrants.iter().enumerate() {
+            if !entrant.is_out() && measured == Measured::Exec {
+                entrant.attempt(bench.hold(at, entrant))?;
+            }
         }
-    }
-    let title = format!("shim, {}", goes::title(measured));
-    let samples = in_turns(entrants, rounds, &title, |at| bench.go(measured, at, &racers[at]))?;
-    if measured == Measured::Exec {
+        let title = format!("shim, {}", goes::title(measured));
+        let samples =
+            in_turns(entrants, rounds, &title, |at| bench.go(measured, at, &entrants[at]))?;
         bench.let_go();
+        figures.add(entrants, samples);
+        Ok(())
     }
-    Ok(figures::gather(racers.iter().map(|racer| racer.name.as_str()), samples))
 }

@@ -1,13 +1,12 @@
 //! Several requests in flight.
 
+use super::Provision;
+use super::function::Function;
 use super::provider::Provider;
-use crate::Error;
-use crate::container::Fault;
-use crate::options::Provision;
+use crate::restore::Saved;
+use crate::{Error, concurrent};
 use report::interrupt;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The results of one burst.
 #[derive(Debug, Clone)]
@@ -19,86 +18,48 @@ pub(super) struct Burst {
     pub(super) rate: f64,
 }
 
-/// The time of an answer; the inner error is the runtime's.
-type Answer = Result<Result<Duration, Fault>, Error>;
-
 /// Lets the function answer `count` requests, `width` at a time.
 ///
 /// # Errors
-/// Errors of the harness itself; an interrupt. The inner error is the first failure.
+/// Errors of the harness itself; an interrupt; the first failure.
 pub(super) fn burst(
     provider: &mut Provider<'_>,
     width: usize,
     count: usize,
-) -> Result<Result<Burst, Fault>, Error> {
-    let requests = vec![(); count];
-    let (took, answers): (Duration, Vec<Answer>) = match provider.way {
+) -> Result<Burst, Error> {
+    let (took, answers): (Duration, Vec<Result<Duration, Error>>) = match provider.way {
         Provision::Cold | Provision::Template => {
-            // Bundles are written before the clock starts, and removed after it stops.
-            let functions = requests.iter().map(|()| provider.function());
-            let functions = functions.collect::<Result<Vec<_>, _>>()?;
-            let (took, done) = all(vec![(); width], functions, |(), mut function| {
-                let answer = function.start().and_then(|()| function.end());
-                (answer.map(|()| function.took), function)
-            });
-            // Containers that have failed are removed here, on the main thread.
-            (took, done.into_iter().map(|(answer, _)| Ok(answer)).collect())
+            // Bundles are written before the clock starts, and removed after it stops. Containers that have failed are
+            // removed here, on the main thread.
+            let functions = (0..count).map(|_| provider.function());
+            let mut functions = functions.collect::<Result<Vec<_>, _>>()?;
+            concurrent::work(vec![(); width], functions.iter_mut(), |(), function| {
+                function.start()?;
+                function.end()?;
+                Ok(function.took)
+            })
         }
-        Provision::Restored => all(provider.saved.iter_mut().collect(), requests, |saved, ()| {
-            let sample = saved.restore()?;
-            Ok(sample.and_then(|sample| saved.end().map(|()| sample.wall)))
-        }),
-        Provision::Warm => all(provider.warm.iter_mut().collect(), requests, |function, ()| {
-            Ok(function.ask().map(|()| function.took))
-        }),
+        Provision::Restored => concurrent::work(
+            provider.saved.iter_mut(),
+            0..count,
+            |saved: &mut &mut Saved<'_>, _| {
+                let sample = saved.restore()?;
+                saved.end()?;
+                Ok(sample.wall)
+            },
+        ),
+        Provision::Warm => concurrent::work(
+            provider.warm.iter_mut(),
+            0..count,
+            |function: &mut &mut Function<'_>, _| {
+                function.ask()?;
+                Ok(function.took)
+            },
+        ),
     };
     interrupt::check()?;
-    let mut latencies_us = Vec::with_capacity(count);
-    for answer in answers {
-        match answer? {
-            Ok(time) => latencies_us.push(time.as_secs_f64() * 1e6),
-            Err(fault) => return Ok(Err(fault)),
-        }
-    }
+    let us = answers.into_iter().map(|answer| Ok(answer?.as_secs_f64() * 1e6));
+    let latencies_us = us.collect::<Result<Vec<_>, Error>>()?;
     let rate = latencies_us.len() as f64 / took.as_secs_f64();
-    Ok(Ok(Burst { latencies_us, rate }))
-}
-
-/// Does all the work with a thread for each worker, and returns the time and the results.
-fn all<W: Send, R: Send, D: Send>(
-    workers: Vec<W>,
-    requests: Vec<R>,
-    answer: impl Fn(&mut W, R) -> D + Sync,
-) -> (Duration, Vec<D>) {
-    let done = Mutex::new(Vec::with_capacity(requests.len()));
-    let waiting = Mutex::new(requests);
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let work = |mut worker: W| {
-        while let Some(request) = next().filter(|_| !interrupt::came()) {
-            let result = answer(&mut worker, request);
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(result);
-        }
-    };
-    let start = Instant::now();
-    thread::scope(|scope| {
-        for worker in workers {
-            scope.spawn(|| work(worker));
-        }
-    });
-    (start.elapsed(), done.into_inner().unwrap_or_else(PoisonError::into_inner))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_request_is_answered_once() {
-        let (_, mut done) = all(vec![10, 20], (0..50).collect(), |worker, request| {
-            *worker += 1;
-            request * 2
-        });
-        done.sort_unstable();
-        assert_eq!(done, (0..50).map(|request| request * 2).collect::<Vec<_>>());
-    }
+    Ok(Burst { latencies_us, rate })
 }

@@ -1,23 +1,22 @@
 //! What the mechanism itself costs: the time of a container whose forked program ends at once, compared with the same
 //! container whose executed program ends at once. Nothing has to be loaded, so that a fork saves nothing.
 //!
-//! A fork copies page tables, so the templates touch memory in their warm-up. The table says whether the fork takes at
-//! most 1.2 times as long (`not shown` if 1.2 is in the interval). The second table has the steps that exist only with a
-//! template. The template forks while the container is made, so the runtime waits only for what is not done by then.
+//! A fork copies page tables, so the templates touch memory in their warm-up. The text says whether the fork takes at
+//! most 1.2 times as long (`not shown` if 1.2 is in the interval). The steps are those that exist only with a template. The template forks while the container is made, so the runtime waits only for what is not done by then.
 
-use super::Programs;
+use super::{Programs, Templates};
 use crate::Error;
-use crate::container::{Container, Fault};
-use crate::options::Templates;
-use crate::process::Sample;
+use crate::container::Container;
+use crate::figures::Figures;
 use crate::race::{Rounds, in_turns};
+use crate::session::Outcome;
 use crate::stand::{Entrant, Stand};
 use crate::trace::outside::Observed;
 use crate::weight::Way;
-use measure::bootstrap::{self, Estimate, Pairing};
-use measure::statistics::{Summary, median};
+use measure::bootstrap::{self, Pairing};
+use measure::statistics::median;
 use serde::Serialize;
-use std::time::Duration;
+use std::fmt::Write;
 use trace::Span;
 
 /// The program. Its argument is the number of MiB that its warm-up touches.
@@ -36,7 +35,7 @@ const EXECUTED: &str = "/usr/bin/true";
 const TRACED: usize = 10;
 
 /// The steps of a start that exist only with a template, and what every start has, as they are named in traces.
-pub(super) const NAMES: [&str; 9] = [
+const NAMES: [&str; 9] = [
     "find template container",
     "await fork",
     "admit forked program",
@@ -51,29 +50,30 @@ pub(super) const NAMES: [&str; 9] = [
 /// The name of the time of all steps.
 const WHOLE: &str = "all of run, traced";
 
+/// The longest time of a fork that is within the bar, if that of the executed program is 1.
+const BAR: f64 = 1.2;
+
 /// The times of one container.
 #[derive(Debug, Serialize)]
 pub(super) struct Fork {
-    pub(super) name: String,
+    name: String,
     /// The memory that the warm-up has touched, in MiB; `None` for the executed program.
-    pub(super) touched_mib: Option<u32>,
+    touched_mib: Option<u32>,
     /// The time of `run` in each round, in microseconds.
-    pub(super) rounds_us: Vec<f64>,
-    pub(super) summary: Option<Summary>,
-    pub(super) median_us: Option<Estimate>,
-    /// The median ÷ that of the executed program.
-    pub(super) ratio: Option<Estimate>,
-    pub(super) steps: Vec<Step>,
+    rounds_us: Vec<f64>,
+    steps: Vec<Step>,
     /// The reason why there are no results, or no more of them.
-    pub(super) reason: Option<String>,
+    reason: Option<String>,
 }
 
-/// A step of a traced start.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Step {
-    pub(super) name: &'static str,
+/// A step of traced starts.
+#[derive(Debug, Serialize)]
+struct Step {
+    name: &'static str,
     /// The median of the time, in microseconds.
-    pub(super) median_us: f64,
+    median_us: f64,
+    #[serde(skip)]
+    times_us: Vec<f64>,
 }
 
 /// Measures the times.
@@ -86,89 +86,94 @@ pub(super) fn measure(
     entrant: &Entrant,
     programs: &Programs,
 ) -> Result<Vec<Fork>, Error> {
-    let named = |name: String| Entrant { name, failure: None, ..entrant.clone() };
-    let forked = options.touched.iter().map(|mib| named(format!("forked, {mib} MiB touched")));
-    let mut entrants: Vec<Entrant> =
-        std::iter::once(named("executed".to_owned())).chain(forked).collect();
-    let racers = entrants.clone();
-    let mut templates = Vec::new();
-    for ((mib, racer), entrant) in options.touched.iter().zip(&racers[1..]).zip(&mut entrants[1..])
-    {
-        let template = Container::changed(stand, racer, &[], |config| {
+    let forked = options.touched.iter().map(|mib| format!("forked, {mib} MiB touched"));
+    let names = std::iter::once("executed".to_owned()).chain(forked);
+    // The place 0 is that of the executed program.
+    let entrants: Vec<Entrant> = names.map(|name| entrant.called(name)).collect();
+    let mut templates = vec![None];
+    for (mib, entrant) in options.touched.iter().zip(&entrants[1..]) {
+        let template = Container::changed(stand, entrant, &[], |config| {
             programs.touching.settle(config, &[&mib.to_string()]);
         })?;
-        entrant.failure = template.become_template().err().map(|fault| fault.to_string());
-        templates.push(template);
+        entrant.attempt(template.become_template().map_err(Error::from))?;
+        templates.push(Some((template, mib)));
     }
-    // The place 0 is that of the executed program.
     let make = |at: usize| -> Result<Container<'_>, Error> {
-        let template =
-            at.checked_sub(1).and_then(|at| Some((templates.get(at)?, options.touched[at])));
-        let Some((template, mib)) = template else {
-            return Container::changed(stand, &racers[0], &[], |config| {
+        let Some((template, mib)) = &templates[at] else {
+            return Container::changed(stand, &entrants[0], &[], |config| {
                 programs.touching.settle(config, &[]);
                 config["process"]["args"] = serde_json::json!([EXECUTED]);
             });
         };
-        let mut container = Container::forked(stand, &racers[at], |config| {
+        let mut container = Container::forked(stand, &entrants[at], |config| {
             programs.touching.settle(config, &[&mib.to_string()]);
         })?;
         container.fork_from(&template.id);
         Ok(container)
     };
-    let rounds = Rounds { warm_up: options.warm_up, timed: options.rounds, pause: Duration::ZERO };
-    let times = in_turns(&mut entrants, rounds, "templates, forks", |at| {
-        Ok(make(at)?.run().map_err(|fault| fault.to_string()))
+    let timed = Rounds { warm_up: options.warm_up, timed: options.rounds, ..Rounds::default() };
+    let times = in_turns(&entrants, timed, "templates, forks", |at| {
+        Ok(make(at)?.run()?.wall.as_secs_f64() * 1e6)
     })?;
-    let traced = Rounds { warm_up: 0, timed: TRACED, pause: Duration::ZERO };
-    let traces = in_turns(&mut entrants, traced, "templates, traced forks", |at| {
-        Ok(trace(&make(at)?).map_err(|fault| fault.to_string()))
+    let traced = Rounds { timed: TRACED, ..Rounds::default() };
+    let traces = in_turns(&entrants, traced, "templates, traced forks", |at| {
+        let container = make(at)?;
+        container.execute_by(Way::Traced);
+        container.run()?;
+        Ok(container.take_observed())
     })?;
-    let mut forks: Vec<Fork> = Vec::new();
-    for (at, entrant) in entrants.into_iter().enumerate() {
-        let touched_mib = at.checked_sub(1).map(|at| options.touched[at]);
-        let executed = forks.first().map(|of| of.rounds_us.as_slice());
-        forks.push(Fork::of(entrant, touched_mib, &times[at], &traces[at], executed));
+    let mut forks = Vec::new();
+    for (at, (rounds_us, traces)) in times.into_iter().zip(traces).enumerate() {
+        forks.push(Fork {
+            name: entrants[at].name.clone(),
+            touched_mib: templates[at].as_ref().map(|(_, mib)| **mib),
+            rounds_us,
+            steps: steps(&traces.concat()),
+            reason: entrants[at].failure().map(str::to_owned),
+        });
     }
     Ok(forks)
 }
 
-/// Runs the container with `--trace`.
-fn trace(container: &Container<'_>) -> Result<Vec<Observed>, Fault> {
-    container.execute_by(Way::Traced);
-    let result = container.run();
-    container.execute_by(Way::Timed);
-    result.map(|_| container.take_observed())
+fn steps(observed: &[Observed]) -> Vec<Step> {
+    let step = |name| {
+        let times_us: Vec<f64> = observed.iter().filter_map(|it| took_us(it, name)).collect();
+        let median_us = median(&mut times_us.clone());
+        (!times_us.is_empty()).then_some(Step { name, median_us, times_us })
+    };
+    NAMES.into_iter().filter_map(step).collect()
 }
 
-impl Fork {
-    fn of(
-        entrant: Entrant,
-        touched_mib: Option<u32>,
-        times: &[Sample],
-        traces: &[Vec<Observed>],
-        executed: Option<&[f64]>,
-    ) -> Self {
-        let rounds_us: Vec<f64> =
-            times.iter().map(|sample| sample.wall.as_secs_f64() * 1e6).collect();
-        let timelines = traces.iter().flatten().collect::<Vec<_>>();
-        let steps = NAMES.into_iter().filter_map(|name| {
-            let mut times: Vec<f64> =
-                timelines.iter().filter_map(|observed| took_us(observed, name)).collect();
-            (!times.is_empty()).then(|| Step { name, median_us: median(&mut times) })
-        });
-        Self {
-            name: entrant.name,
-            touched_mib,
-            summary: Summary::of(&rounds_us),
-            median_us: bootstrap::middle(&rounds_us),
-            ratio: executed
-                .and_then(|executed| bootstrap::ratio(&rounds_us, executed, Pairing::Paired)),
-            steps: steps.collect(),
-            reason: entrant.failure,
-            rounds_us,
+/// Compares the times with those of the executed program.
+pub(super) fn outcome(forks: &[Fork]) -> Outcome {
+    let mut figures = Figures::default();
+    let executed = forks.first().map(|of| of.rounds_us.as_slice()).unwrap_or_default();
+    let mut verdicts = String::new();
+    for Fork { name, touched_mib, rounds_us, steps, reason } in forks {
+        let what = "run of a program that ends at once";
+        figures.rounds(what, "ms", name, rounds_us.iter().map(|us| us / 1e3));
+        for step in steps {
+            figures.rounds(
+                format!("step of a start: {}", step.name),
+                "µs",
+                name,
+                step.times_us.clone(),
+            );
         }
+        let ratio = bootstrap::ratio(rounds_us, executed, Pairing::Paired);
+        if let Some(ratio) = ratio.filter(|_| touched_mib.is_some()) {
+            let (value, low, high) = (ratio.value, ratio.low, ratio.high);
+            let within = ratio.within(BAR);
+            let _ = writeln!(
+                verdicts,
+                "{name}: {value:.3} [{low:.3} {high:.3}] of the executed program's time; ≤ {BAR}: {within}"
+            );
+        }
+        let _ = reason.iter().try_for_each(|reason| writeln!(verdicts, "{name}: {reason}"));
     }
+    let mut outcome = figures.outcome("executed");
+    outcome.text += &verdicts;
+    outcome
 }
 
 /// Returns the time of the steps of this name.

@@ -1,11 +1,10 @@
 //! Provides containers in one way: cold, restored, warm, or from a template.
 
 use super::function::Function;
-use super::{Memory, Programs};
+use super::{Memory, Programs, Provision};
 use crate::Error;
-use crate::container::{Container, Fault};
+use crate::container::Container;
 use crate::held::{Held, held, namespace};
-use crate::options::Provision;
 use crate::restore::Saved;
 use crate::stand::{Entrant, Stand};
 use report::interrupt;
@@ -26,8 +25,6 @@ pub(super) struct Provider<'a> {
     pub(super) made_in: Option<Duration>,
 }
 
-type Answer<T> = Result<Result<T, Fault>, Error>;
-
 impl<'a> Provider<'a> {
     pub(super) fn new(
         way: Provision,
@@ -42,41 +39,31 @@ impl<'a> Provider<'a> {
     /// Makes in advance what `count` requests at a time need.
     ///
     /// # Errors
-    /// Errors of the harness itself; an interrupt. The inner error is the runtime's.
-    pub(super) fn prepare(&mut self, count: usize) -> Answer<()> {
+    /// Errors of the harness itself; an interrupt; the runtime's.
+    pub(super) fn prepare(&mut self, count: usize) -> Result<(), Error> {
         match self.way {
-            Provision::Cold => {}
             Provision::Restored => {
                 while self.saved.len() < count {
                     interrupt::check()?;
-                    match Saved::save(self.stand, self.entrant, &self.programs.saved)? {
-                        Ok(saved) => self.saved.push(saved),
-                        Err(fault) => return Ok(Err(fault)),
-                    }
+                    self.saved.push(Saved::save(self.stand, self.entrant, &self.programs.saved)?);
                 }
             }
             Provision::Warm => {
                 while self.warm.len() < count {
                     interrupt::check()?;
-                    match self.start()? {
-                        Ok(function) => self.warm.push(function),
-                        Err(fault) => return Ok(Err(fault)),
-                    }
+                    self.warm.push(self.start()?);
                 }
             }
             Provision::Template if self.template.is_none() => {
                 let template = Container::changed(self.stand, self.entrant, &[], |config| {
                     self.programs.function.settle(config, &[]);
                 })?;
-                match template.become_template() {
-                    Ok(sample) => self.made_in = Some(sample.wall),
-                    Err(fault) => return Ok(Err(fault)),
-                }
+                self.made_in = Some(template.become_template()?.wall);
                 self.template = Some(template);
             }
-            Provision::Template => {}
+            Provision::Cold | Provision::Template => {}
         }
-        Ok(Ok(()))
+        Ok(())
     }
 
     fn container(&self) -> Result<Container<'a>, Error> {
@@ -97,63 +84,60 @@ impl<'a> Provider<'a> {
         Ok(Function::new(self.container()?, self.stand.deadline))
     }
 
-    fn start(&self) -> Answer<Function<'a>> {
+    fn start(&self) -> Result<Function<'a>, Error> {
         let mut function = self.function()?;
-        Ok(function.start().map(|()| function))
+        function.start()?;
+        Ok(function)
     }
 
     /// Lets the function answer one request, and returns the time that this took.
     ///
     /// # Errors
     /// As [`Self::prepare`].
-    pub(super) fn answer(&mut self) -> Answer<Duration> {
+    pub(super) fn answer(&mut self) -> Result<Duration, Error> {
         if let Some(saved) = self.saved.first() {
-            let sample = saved.restore()?;
+            let sample = saved.restore();
             saved.container.discard();
-            return Ok(sample.map(|sample| sample.wall));
+            return Ok(sample?.wall);
         }
         if let Some(function) = self.warm.first_mut() {
-            return Ok(function.ask().map(|()| function.took));
+            function.ask()?;
+            return Ok(function.took);
         }
-        Ok(self.start()?.and_then(|mut function| function.end().map(|()| function.took)))
+        let mut function = self.start()?;
+        function.end()?;
+        Ok(function.took)
     }
 
     /// Measures memory while nothing else of the experiment runs.
     ///
     /// # Errors
     /// As [`Self::prepare`].
-    pub(super) fn measure(&mut self) -> Answer<Memory> {
-        if let Err(fault) = self.prepare(1)? {
-            return Ok(Err(fault));
-        }
+    pub(super) fn measure(&mut self) -> Result<Memory, Error> {
+        self.prepare(1)?;
         let memory = self.look()?;
         self.warm.clear();
         self.template = None;
         Ok(memory)
     }
 
-    fn look(&self) -> Answer<Memory> {
-        let of = |container: &Container<'_>| -> Result<Held, Fault> {
-            Ok(held(&namespace(container.first_process()?)))
-        };
+    fn look(&self) -> Result<Memory, Error> {
+        let of = |container: &Container<'_>| Ok(held(&namespace(container.first_process()?)));
         let made_ms = self.made_in.map(|time| time.as_secs_f64() * 1e3);
         let memory = |idle, running| Memory { idle, running, made_ms };
         if let Some(saved) = self.saved.first() {
-            let running = saved.restore()?.and_then(|_| of(&saved.container));
+            let running = saved.restore().and_then(|_| of(&saved.container));
             saved.container.discard();
-            return Ok(running.map(|running| memory(Held::default(), running)));
+            return Ok(memory(Held::default(), running?));
         }
         if let Some(function) = self.warm.first() {
-            return Ok(of(&function.container).map(|held| memory(held, held)));
+            let held = of(&function.container)?;
+            return Ok(memory(held, held));
         }
-        let idle = self.template.as_ref().map(of).transpose();
-        let idle = match idle {
-            Ok(idle) => idle.unwrap_or_default(),
-            Err(fault) => return Ok(Err(fault)),
-        };
-        Ok(self.start()?.and_then(|mut function| {
-            let running = of(&function.container)?;
-            function.end().map(|()| memory(idle, running))
-        }))
+        let idle = self.template.as_ref().map(of).transpose()?.unwrap_or_default();
+        let mut function = self.start()?;
+        let running = of(&function.container)?;
+        function.end()?;
+        Ok(memory(idle, running))
     }
 }

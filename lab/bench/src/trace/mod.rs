@@ -18,11 +18,12 @@ pub mod sums;
 mod text;
 
 use crate::Error;
-use crate::options::{Output, Trace};
+use crate::arguments::Common;
+use crate::options::Trace;
 use crate::process::Sample;
 use crate::race::Operation;
 use crate::results;
-use crate::session::Outcome;
+use crate::session::{self, Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
 use crate::weight::Way;
 use calibrate::Cost;
@@ -71,15 +72,29 @@ fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
     columns
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
-    options: &Trace,
-    stand: &Stand,
-    entrants: &mut [Entrant],
-) -> Result<Outcome, Error> {
+impl Experiment for Trace {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn prepare(&mut self) -> Result<(), Error> {
+        self.common.bundle = self.directory.take().or(self.common.bundle.take());
+        Ok(())
+    }
+
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        match self.common.runtimes[..] {
+            [] => Ok(vec![Entrant::new(session::own(&self.common)?)]),
+            _ => session::all(&self.common),
+        }
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        experiment(self, stand, entrants)
+    }
+}
+
+fn experiment(options: &Trace, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
     let mut columns = columns(entrants, options.outside);
     let followed = columns.iter().any(|column| column.way == Way::Observed);
     let cost = if followed { Some(calibrate::measure(stand.deadline)?) } else { None };
@@ -88,11 +103,11 @@ pub fn experiment(
     let mut document = None;
     for &operation in &options.operation {
         let lateness = schedule::run(options, stand, entrants, operation, &mut columns)?;
-        columns.retain(|column| entrants[column.entrant].failure.is_none());
+        columns.retain(|column| !entrants[column.entrant].is_out());
         let figures = figures(&columns, operation, cost);
         let _ = write!(text, "{}", tables(&figures, operation, &lateness, options));
         all.extend(figures);
-        if let Output::Picture(format) = options.format.output()
+        if let Some(format) = options.common.forms.format.of_one_start()
             && let Some(column) = columns.first()
             && document.is_none()
         {

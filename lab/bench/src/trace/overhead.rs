@@ -2,11 +2,12 @@
 //! without a trace.
 
 use crate::Error;
+use crate::arguments::Common;
 use crate::options::TraceOverhead;
 use crate::race::{Operation, Rounds, in_turns, race};
 use crate::results;
 use crate::runtime::Runtime;
-use crate::session::Outcome;
+use crate::session::{self, Experiment, Outcome};
 use crate::spaced;
 use crate::stand::{Entrant, Stand};
 use measure::bootstrap::{self, Estimate, Pairing};
@@ -59,21 +60,31 @@ pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
     ]
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Errors of the harness itself; an interrupt.
-pub fn experiment(
+impl Experiment for TraceOverhead {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+        Ok(entrants(&session::own(&self.common)?, Path::new("/dev/shm")))
+    }
+
+    fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
+        experiment(self, stand, entrants)
+    }
+}
+
+fn experiment(
     options: &TraceOverhead,
     stand: &Stand,
-    entrants: &mut [Entrant],
+    entrants: &[Entrant],
 ) -> Result<Outcome, Error> {
     let mut rows = Vec::new();
     for rounds in options.timing.by_pause() {
         let pause = rounds.pause;
         let begun = until_begun(stand, entrants, rounds)?;
         rows.extend(compared("until its program runs", pause, begun));
-        let gone = race(stand, entrants, Operation::Run, rounds)?;
+        let gone = race(stand, entrants, Operation::Run, rounds, || Ok(()))?;
         let gone = gone.into_iter().map(|series| (series.runtime.clone(), series.wall_us()));
         rows.extend(compared("until it is gone", pause, gone.collect()));
     }
@@ -92,16 +103,14 @@ pub fn experiment(
 /// Returns the time of each round until the container's program reports that it runs, for each entrant.
 fn until_begun(
     stand: &Stand,
-    entrants: &mut [Entrant],
+    entrants: &[Entrant],
     rounds: Rounds,
 ) -> Result<Vec<(String, Vec<f64>)>, Error> {
-    let racers = entrants.to_vec();
     let title = format!("until the program runs, pause {:?}", rounds.pause);
     let times = in_turns(entrants, rounds, &title, |at| {
-        let arrival = spaced::at_once(stand, &racers[at])?;
-        Ok(arrival.map(|latency| latency.as_secs_f64() * 1e6))
+        Ok(spaced::at_once(stand, &entrants[at])?.as_secs_f64() * 1e6)
     })?;
-    let named = racers.into_iter().zip(times).map(|(racer, times)| (racer.name, times));
+    let named = entrants.iter().zip(times).map(|(entrant, times)| (entrant.name.clone(), times));
     Ok(named.collect())
 }
 

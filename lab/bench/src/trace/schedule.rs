@@ -2,9 +2,8 @@
 
 use super::Column;
 use crate::Error;
-use crate::container::Fault;
 use crate::options::Trace;
-use crate::race::{Go, Operation, go, sleeper};
+use crate::race::{Go, Operation, go, sleepers};
 use crate::stand::{Entrant, Stand};
 use crate::weight::Way;
 use measure::progress::Progress;
@@ -58,15 +57,11 @@ impl Clock {
 pub fn run(
     options: &Trace,
     stand: &Stand,
-    entrants: &mut [Entrant],
+    entrants: &[Entrant],
     operation: Operation,
     columns: &mut [Column],
 ) -> Result<Lateness, Error> {
-    let racers = entrants.to_vec();
-    let mut sleepers = Vec::new();
-    for (racer, entrant) in racers.iter().zip(&mut *entrants) {
-        sleepers.push(sleeper(stand, racer, entrant, operation)?);
-    }
+    let sleepers = sleepers(stand, entrants, operation)?;
     let mut progress = Progress::new();
     let all = options.warm_up + options.count;
     let title = format!("{}, traced", operation.commands().join("+"));
@@ -81,15 +76,16 @@ pub fn run(
             let mut ways = [column.way, Way::Timed];
             ways.rotate_left(round % 2);
             for way in ways {
-                if entrants[at].failure.is_some() {
+                if entrants[at].is_out() {
                     continue;
                 }
                 interrupt::check()?;
                 clock.wait();
-                match go(stand, &racers[at], operation, sleepers[at].as_ref(), way)? {
-                    Ok(go) if round >= options.warm_up => column.keep(way, go),
-                    Ok(_) => {}
-                    Err(fault) => entrants[at].failure = Some(why(&fault, way)?),
+                let go = go(stand, &entrants[at], operation, sleepers[at].as_ref(), way);
+                if let Some(go) = entrants[at].attempt(go.map_err(|error| why(error, way)))?
+                    && round >= options.warm_up
+                {
+                    column.keep(way, go);
                 }
             }
         }
@@ -107,12 +103,11 @@ impl Column {
     }
 }
 
-/// Returns the reason why a runtime is excluded; fails if the user has interrupted the experiment.
-fn why(fault: &Fault, way: Way) -> Result<String, Error> {
-    interrupt::check()?;
-    Ok(match way {
-        Way::Observed => format!("followed: {fault}"),
-        Way::Traced => format!("with --trace: {fault}"),
-        _ => fault.to_string(),
-    })
+/// Tells in which way a runtime was traced when it failed.
+fn why(error: Error, way: Way) -> Error {
+    match way {
+        Way::Observed => error.during("followed"),
+        Way::Traced => error.during("with --trace"),
+        _ => error,
+    }
 }

@@ -1,8 +1,8 @@
 //! Assigns invocations to containers, and decides whether an idle container is kept, reused or ended.
 
 use super::{Planned, RAMP, Replay};
+use crate::faas::Policy;
 use crate::faas::instance::{Instance, NONE, State};
-use crate::options::Policy;
 use std::time::{Duration, Instant};
 
 impl Replay<'_> {

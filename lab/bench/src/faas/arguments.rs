@@ -1,8 +1,9 @@
-//! The options of `faas`.
+//! The arguments of `faas`.
 
-use super::{Common, Written, some, time};
+use crate::arguments::{Common, some};
 use crate::config::Profile;
 use clap::{Args, ValueEnum};
+use report::time::time;
 use serde::Serialize;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -13,7 +14,6 @@ pub const MINUTES: usize = 1440;
 
 /// `faas`.
 #[derive(Debug, Args)]
-#[command(mut_arg("json", |json| json.help("The same as --format json")))]
 pub struct Faas {
     /// Options of all experiments.
     #[command(flatten)]
@@ -55,7 +55,6 @@ pub struct Faas {
     #[arg(
         long,
         value_enum,
-        value_name = "NAME,…",
         value_delimiter = ',',
         default_value = "cold,keep-alive,warm,histogram"
     )]
@@ -73,9 +72,6 @@ pub struct Faas {
     /// Replays of each runtime with each policy
     #[arg(long, value_name = "N", value_parser = some, default_value = "1")]
     pub rounds: usize,
-    /// The output format
-    #[arg(long, value_enum, default_value_t = Written::Table)]
-    pub format: Written,
 }
 
 /// A function that is invoked at an interval.
@@ -99,10 +95,11 @@ pub enum Arrivals {
 }
 
 /// A policy of keeping containers ready.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// A new container for each invocation, removed after it
+    #[default]
     Cold,
     /// A container is kept for a fixed time after an invocation, and serves the next invocation of
     /// its function
@@ -119,28 +116,12 @@ pub enum Policy {
     Template,
 }
 
-impl Policy {
-    /// Returns the policy's name in options and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::KeepAlive => "keep-alive",
-            Self::Warm => "warm",
-            Self::Histogram => "histogram",
-            Self::Template => "template",
-        }
-    }
-}
-
 impl Faas {
     /// Gives the containers a user namespace if a policy needs it.
-    #[must_use]
-    pub fn in_user_namespace(mut self) -> Self {
+    pub(super) fn settle_namespace(&mut self) {
         if self.has_templates() && self.common.profile == Profile::Seccomp {
             self.common.profile = Profile::Userns;
         }
-        self
     }
 
     /// Returns whether templates fork containers with one of the policies. With all policies, the program of containers
@@ -183,15 +164,10 @@ fn factor(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::options::{Command, Options};
-    use clap::Parser;
+    use crate::arguments;
 
     fn parse(words: &[&str]) -> Result<Faas, clap::Error> {
-        let line = ["bench", "faas"].iter().chain(words);
-        Options::try_parse_from(line).map(|options| match options.command {
-            Command::Faas(faas) => *faas,
-            other => panic!("not faas: {other:?}"),
-        })
+        arguments::parse(words)
     }
 
     #[test]
@@ -210,8 +186,11 @@ mod tests {
 
     #[test]
     fn templates_need_user_namespaces() {
-        let profile =
-            |words: &[&str]| parse(words).expect("good").in_user_namespace().common.profile;
+        let profile = |words: &[&str]| {
+            let mut faas = parse(words).expect("good");
+            faas.settle_namespace();
+            faas.common.profile
+        };
         assert_eq!(profile(&[]), Profile::Seccomp);
         assert_eq!(profile(&["--policy", "cold,template"]), Profile::Userns);
         assert_eq!(profile(&["--policy", "template", "--profile", "plain"]), Profile::Plain);

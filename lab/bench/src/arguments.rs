@@ -1,19 +1,73 @@
-//! The options that experiments share.
+//! The arguments that experiments share.
 
-use super::some;
 use crate::Error;
 use crate::config::Profile;
 use crate::race::Rounds;
 use crate::view::View;
-use ::report::time::time;
-use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use report::time::time;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The output format of an experiment. Only `trace` has all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Tables
+    Table,
+    /// All figures and samples as JSON
+    Json,
+    /// One line per sample; in "trace", one start, one line per step
+    Csv,
+    /// One start as Chrome trace events, which Perfetto opens
+    Chrome,
+    /// One start as folded stacks, for flame graphs
+    Folded,
+    /// One start as a picture
+    Svg,
+    /// One start as JSON Lines, as `dayfly run --trace` writes it
+    Jsonl,
+}
+
+impl Format {
+    /// Returns the format of a single traced start; tables and JSON have the figures of all starts.
+    #[must_use]
+    pub fn of_one_start(self) -> Option<trace::Format> {
+        match self {
+            Self::Table | Self::Json => None,
+            Self::Csv => Some(trace::Format::Csv),
+            Self::Chrome => Some(trace::Format::Chrome),
+            Self::Folded => Some(trace::Format::Folded),
+            Self::Svg => Some(trace::Format::Svg),
+            Self::Jsonl => Some(trace::Format::Lines),
+        }
+    }
+}
+
+/// Returns the parser of formats that all experiments have.
+fn common_formats() -> impl TypedValueParser<Value = Format> {
+    let common = [Format::Table, Format::Json, Format::Csv];
+    PossibleValuesParser::new(common.iter().filter_map(ValueEnum::to_possible_value))
+        .try_map(|name| Format::from_str(&name, false))
+}
+
+/// A value of an option.
+pub trait Named: ValueEnum {
+    /// Returns the value's name in options and reports.
+    fn name(&self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl<T: ValueEnum> Named for T {}
 
 /// The forms of an experiment's output.
 #[derive(Debug, Args)]
 pub struct Forms {
-    /// Print JSON with every sample instead of tables
+    /// The output format
+    #[arg(long, value_name = "FORMAT", value_parser = common_formats(), default_value = "table")]
+    pub format: Format,
+    /// The same as --format json
     #[arg(long)]
     pub json: bool,
     /// Write every sample as a line of CSV; - is standard output
@@ -28,6 +82,12 @@ pub struct Forms {
 }
 
 impl Forms {
+    /// Returns whether the output is JSON.
+    #[must_use]
+    pub fn is_json(&self) -> bool {
+        self.json || self.format == Format::Json
+    }
+
     /// Checks that the directories of the output files exist. Otherwise an experiment would run for
     /// minutes, and its results would be lost.
     ///
@@ -98,4 +158,20 @@ impl Timing {
         let Self { rounds, warm_up, pause } = self;
         pause.iter().map(|&pause| Rounds { warm_up: *warm_up, timed: *rounds, pause })
     }
+}
+
+/// Parses a number above 0.
+///
+/// # Errors
+/// Any other text.
+pub fn some(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| "a number from 1 on".to_owned())
+}
+
+/// Parses the arguments of one experiment.
+#[cfg(test)]
+pub(crate) fn parse<A: Args>(words: &[&str]) -> Result<A, clap::Error> {
+    let command = A::augment_args(clap::Command::new("bench").no_binary_name(true));
+    A::from_arg_matches(&command.try_get_matches_from(words)?)
 }
