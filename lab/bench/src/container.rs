@@ -138,11 +138,7 @@ impl<'a> Container<'a> {
     ) -> Result<Duration, Fault> {
         let Some(image) = &self.entrant.image else { return Ok(Duration::ZERO) };
         let start = Instant::now();
-        work(image).map_err(|error| Fault {
-            step,
-            failure: Failure::Left(error.to_string()),
-            said: String::new(),
-        })?;
+        work(image).map_err(|error| self.fault(step, Failure::Left(error.to_string())))?;
         Ok(start.elapsed())
     }
 
@@ -169,17 +165,11 @@ impl<'a> Container<'a> {
     /// The runtime's failure, or a pid file without a pid.
     pub fn create(&self) -> Result<Sample, Fault> {
         self.made.set(true);
-        let file = self.bundle.join("pid");
+        let file = self.pid_file();
         let mut arguments = self.with_bundle("create");
         arguments.splice(1..1, ["--pid-file".as_ref(), file.as_os_str()]);
         let sample = self.call("create", &arguments)?;
-        let text = fs::read_to_string(&file).unwrap_or_default();
-        let pid = text.trim().parse().ok().and_then(Pid::from_raw);
-        self.pid.set(pid);
-        match pid {
-            Some(_) => Ok(sample),
-            None => Err(self.fault("create", Failure::Left(format!("pid file: {text:?}")))),
-        }
+        self.read_pid("create").map(|_| sample)
     }
 
     /// Runs `start`.

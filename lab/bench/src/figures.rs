@@ -110,7 +110,7 @@ impl Figures {
         self.0.retain(|of| !of.samples.is_empty());
         self.compare(first);
         Outcome {
-            text: self.text(first),
+            text: self.tables(first) + &self.verdicts(first),
             csv: self.csv(),
             pictures: self.pictures(),
             ..Outcome::default()
@@ -134,7 +134,8 @@ impl Figures {
         self.0.iter().map(row).collect()
     }
 
-    fn compare(&mut self, first: &str) {
+    /// Computes the statistics, and compares the figures with those of the entrant `first`.
+    pub(crate) fn compare(&mut self, first: &str) {
         let ratio = |of: &Figure| {
             let base = self.0.iter().find(|it| it.name == of.name && it.entrant == first)?;
             let is_paired = of.is_paired && base.samples.len() == of.samples.len();
@@ -156,8 +157,8 @@ impl Figures {
         self.0.chunk_by(|a, b| a.name == b.name)
     }
 
-    /// Formats a table for each figure, and a table of all ratios.
-    fn text(&self, first: &str) -> String {
+    /// Formats a table for each figure.
+    pub(crate) fn tables(&self, first: &str) -> String {
         let mut text = String::new();
         let over = format!("{first} ÷ it");
         for group in self.groups() {
@@ -180,14 +181,16 @@ impl Figures {
             let count = group.iter().map(|of| of.samples.len()).max().unwrap_or(0);
             let _ = writeln!(text, "{name}, {}\n{table}", counted(count, "sample"));
         }
-        text + &self.verdicts(first)
+        text
     }
 
     /// Formats ratios with a row for each figure and a column for each entrant: the first entrant's figure ÷ that
     /// entrant's.
-    fn verdicts(&self, first: &str) -> String {
+    pub(crate) fn verdicts(&self, first: &str) -> String {
         let mut peers: Vec<&str> = Vec::new();
-        for of in self.0.iter().filter(|of| of.entrant != first) {
+        let has_first = |group: &&[Figure]| group.iter().any(|of| of.entrant == first);
+        let compared = self.groups().filter(has_first);
+        for of in compared.flatten().filter(|of| of.entrant != first) {
             if !peers.contains(&of.entrant.as_str()) {
                 peers.push(&of.entrant);
             }
@@ -199,7 +202,7 @@ impl Figures {
         let headings: Vec<&str> =
             std::iter::once(corner.as_str()).chain(peers.iter().copied()).collect();
         let mut table = Table::new(&headings);
-        for group in self.groups().filter(|group| group.iter().any(|of| of.entrant == first)) {
+        for group in self.groups().filter(has_first) {
             let mut cells = vec![group.first().map_or_else(String::new, |of| of.name.clone())];
             cells.extend(peers.iter().map(|peer| {
                 let of = group.iter().find(|of| of.entrant == *peer);

@@ -1,7 +1,6 @@
 //! Measures memory, threads and descriptors of processes.
 
 use std::fs;
-use std::path::Path;
 
 /// The resources of some processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -20,14 +19,12 @@ pub(crate) struct Held {
 /// Returns the sums over the processes `pids`. A process that no longer exists counts as 0.
 pub(crate) fn held(pids: &[i32]) -> Held {
     let mut sum = Held::default();
-    for pid in pids {
-        let place = Path::new("/proc").join(pid.to_string());
-        let rollup = fs::read_to_string(place.join("smaps_rollup")).unwrap_or_default();
-        let status = fs::read_to_string(place.join("status")).unwrap_or_default();
-        sum.private_kib += field(&rollup, "Private_Dirty:");
-        sum.pss_kib += field(&rollup, "Pss:");
-        sum.threads += field(&status, "Threads:");
-        sum.descriptors += fs::read_dir(place.join("fd")).map_or(0, Iterator::count) as f64;
+    for &pid in pids {
+        sum.private_kib += of(pid, "smaps_rollup", "Private_Dirty:");
+        sum.pss_kib += of(pid, "smaps_rollup", "Pss:");
+        sum.threads += of(pid, "status", "Threads:");
+        let descriptors = fs::read_dir(format!("/proc/{pid}/fd"));
+        sum.descriptors += descriptors.map_or(0, Iterator::count) as f64;
     }
     sum
 }
@@ -59,8 +56,13 @@ fn file_of(line: &str) -> Option<String> {
     }
 }
 
+/// Returns the number after `name` in a file of /proc/PID; 0 if there is none.
+pub(crate) fn of(pid: i32, file: &str, name: &str) -> f64 {
+    field(&fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default(), name)
+}
+
 /// Returns the number that follows a field's name.
-fn field(text: &str, name: &str) -> f64 {
+pub(crate) fn field(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
 }

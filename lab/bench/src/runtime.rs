@@ -123,7 +123,7 @@ fn tell_apart(runtimes: &mut [Runtime]) {
 }
 
 /// Returns the SHA-256 of a file, read in pieces to keep this program small.
-fn hash(path: &Path) -> io::Result<String> {
+pub(crate) fn hash(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     io::copy(&mut file, &mut hash)?;

@@ -5,6 +5,7 @@ use crate::arguments::{Common, Format, Forms, Named as _};
 use crate::circumstances::Circumstances;
 use crate::config::Profile;
 use crate::container::Container;
+use crate::figures::Figures;
 use crate::race::{Series, asleep};
 use crate::results::{self, Out, compare};
 use crate::runtime::{self, Runtime};
@@ -40,12 +41,18 @@ impl Outcome {
     /// A value that JSON can't represent.
     pub fn of_series(series: &[Series], first: &str, more: &[String]) -> Result<Self, Error> {
         let rows = compare(series, first);
-        let mut tables = vec![results::times(&rows, first)];
+        let mut figures = Figures::default();
+        for of in series {
+            let name = results::title(&of.step, of.pause.as_secs_f64() * 1e3);
+            figures.rounds(name, "ms", &of.runtime, of.wall_us().iter().map(|us| us / 1e3));
+        }
+        figures.compare(first);
+        let mut tables = vec![figures.tables(first)];
         if rows.iter().any(|row| row.cpu_us > 0.0) {
             tables.push(results::resources(&rows));
         }
         tables.extend_from_slice(more);
-        tables.push(results::verdicts(&rows, first));
+        tables.push(figures.verdicts(first));
         let outcome = Self {
             text: tables.join("\n"),
             csv: results::csv(series),

@@ -3,10 +3,11 @@
 //! Weights come from separate rounds, in which the runtime is traced by ptrace(2). Tracing slows the runtime, so these
 //! rounds are not timed. The container's own program is not counted.
 
+use crate::held;
 use crate::process::{Failure, Sample};
 use crate::weight::{Way, Weight};
 use profile::follow::{self, End, Event, Mode, call_name, count, follow};
-use std::fs::{self, File};
+use std::fs::File;
 use std::process::Command;
 use std::time::Duration;
 
@@ -83,19 +84,13 @@ impl Seen {
                 self.weight.system_calls += 1.0;
                 // A process loses its memory in these calls, so the peak is read when the process enters them.
                 if matches!(call_name(*number), "exit" | "exit_group" | "execve" | "execveat") {
-                    self.weight.peak_kib = self.weight.peak_kib.max(peak_kib(pid).unwrap_or(0.0));
+                    self.weight.peak_kib =
+                        self.weight.peak_kib.max(held::of(pid, "status", "VmHWM:"));
                 }
             }
             _ => {}
         }
     }
-}
-
-/// Returns the peak of a process's resident set (proc_pid_status(5)).
-fn peak_kib(pid: i32) -> Option<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 #[cfg(test)]

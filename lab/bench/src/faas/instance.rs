@@ -3,13 +3,13 @@
 use super::meter::{By, Meter};
 use crate::container::Container;
 use crate::process::{self, Failure};
-use rustix::event::PollFlags;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use sys::rusage::{End, wait4};
+use sys::rusage::End;
 
 /// The maximum length of the program's lines.
 const LONGEST: usize = 64;
@@ -387,25 +387,15 @@ fn handle(pid: Pid) -> Result<OwnedFd, String> {
         .map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))
 }
 
-/// Returns whether a process has exited.
+/// Returns whether a process has ended.
 fn has_ended(handle: &OwnedFd) -> Result<bool, String> {
-    use rustix::event::{PollFd, Timespec, poll};
-    let mut fds = [PollFd::new(handle, PollFlags::IN)];
-    match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-        Ok(count) => Ok(count > 0),
-        Err(Errno::INTR) => Ok(false),
-        Err(errno) => Err(format!("wait for a process: {errno}")),
-    }
+    let mut files = [PollFd::new(handle, PollFlags::IN)];
+    process::ready(&mut files, Instant::now(), Duration::ZERO).map_err(|it| it.to_string())
 }
 
+/// Reaps a process that has ended.
 fn reap(pid: Pid) -> Result<End, String> {
-    loop {
-        match wait4(pid) {
-            Ok((end, _)) => return Ok(end),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(format!("wait for {}: {errno}", pid.as_raw_nonzero())),
-        }
-    }
+    process::wait(pid, Duration::ZERO).map(|(end, _)| end).map_err(|failure| failure.to_string())
 }
 
 /// Parses a line of the program: a letter, and seconds since the epoch.

@@ -4,6 +4,7 @@ use super::ground::Ground;
 use super::instance::{Data, Instance, Tick, p99, rates};
 use super::{Curve, Groups, Row, Shown, Use};
 use crate::Error;
+use crate::held::field;
 use report::count::counted;
 use report::interrupt;
 use std::fs;
@@ -403,16 +404,12 @@ fn now_ms() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// Returns a figure of the host's memory (proc_meminfo(5)), in MiB.
+/// Returns a figure of /proc/meminfo in MiB.
 pub(super) fn memory_mib(name: &str) -> f64 {
-    number_after(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), name) / 1024.0
+    field(&fs::read_to_string("/proc/meminfo").unwrap_or_default(), name) / 1024.0
 }
 
+/// Returns a counter of /proc/vmstat.
 fn vmstat(name: &str) -> f64 {
-    number_after(&fs::read_to_string("/proc/vmstat").unwrap_or_default(), name)
-}
-
-fn number_after(text: &str, name: &str) -> f64 {
-    let line = text.lines().find_map(|line| line.strip_prefix(name));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+    field(&fs::read_to_string("/proc/vmstat").unwrap_or_default(), name)
 }

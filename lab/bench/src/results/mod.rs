@@ -12,7 +12,7 @@ pub use csv::csv;
 pub use picture::pictures;
 pub(crate) use picture::{bars, distribution, dots, over_width};
 pub(crate) use table::{difference, judged, title};
-pub use table::{resources, times, verdicts, weights};
+pub use table::{resources, weights};
 
 use crate::Error;
 use crate::circumstances::Circumstances;

@@ -1,6 +1,6 @@
 //! Compares reports of known samples literally.
 
-use super::{compare, csv, resources, times, verdicts, weights};
+use super::{compare, csv, resources, weights};
 use crate::accounting;
 use crate::process::Sample;
 use crate::race::Series;
@@ -38,42 +38,10 @@ fn some() -> Vec<Series> {
 }
 
 #[test]
-fn tables_of_times() {
-    let expected = "\
-run, back-to-back, 6 rounds
-ms        min  median    p90    p99    max      σ          dayfly ÷ it           95 %
-dayfly  2.000   2.000  2.000  2.000  2.000  0.000
-crun    8.000   8.000  8.000  8.000  8.000  0.000                0.250  [0.250 0.250]
-twin    1.000   2.000  3.000  3.000  3.000  0.894  no difference shown  [0.667 2.000]
-
-exec, 60 ms apart, 6 rounds
-ms        min  median    p90    p99    max      σ  dayfly ÷ it           95 %
-dayfly  1.000   1.000  1.000  1.000  1.000  0.000
-crun    4.000   4.000  4.000  4.000  4.000  0.000        0.250  [0.250 0.250]
-
-";
-    let text = times(&compare(&some(), "dayfly"), "dayfly");
-    assert_eq!(text, expected);
-}
-
-#[test]
-fn table_of_verdicts() {
-    let expected = "\
-dayfly's time ÷ that of                 crun                               twin
-run, back-to-back        0.250 [0.250 0.250]  no difference shown [0.667 2.000]
-exec, 60 ms apart        0.250 [0.250 0.250]                                  -
-";
-    assert_eq!(verdicts(&compare(&some(), "dayfly"), "dayfly"), expected);
-    assert_eq!(verdicts(&compare(&some()[..1], "dayfly"), "dayfly"), "");
-}
-
-#[test]
 fn tables_of_resources() {
     let expected = "\
-run, back-to-back, 6 rounds
-median  CPU ms  user  system  page faults  switches
-dayfly    2.50  1.00    1.50          210         7
-
+median                     CPU ms  user  system  page faults  switches
+run, back-to-back  dayfly    2.50  1.00    1.50          210         7
 ";
     let text = resources(&compare(&some()[..1], "dayfly"));
     assert_eq!(text.strip_suffix(accounting::note(true)), Some(expected));

@@ -1,11 +1,8 @@
 //! The images of containers and pods: the test stand's root filesystem as one layer, in an archive of an OCI layout.
 
-use crate::{Error, process};
+use crate::{Error, process, runtime};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -74,16 +71,9 @@ fn write(file: &Path, document: &Value) -> Result<(), Error> {
     fs::write(file, document.to_string()).map_err(Error::at("write", file))
 }
 
-/// Returns the SHA-256, in hexadecimal, and the size of a file.
 fn digest(file: &Path) -> Result<(String, u64), Error> {
-    let mut hash = Sha256::new();
-    let mut open = File::open(file).map_err(Error::at("open", file))?;
-    let size = io::copy(&mut open, &mut hash).map_err(Error::at("read", file))?;
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok((text, size))
+    let size = fs::metadata(file).map_err(Error::at("stat", file))?.len();
+    Ok((runtime::hash(file).map_err(Error::at("read", file))?, size))
 }
 
 fn tar(directory: &Path, archive: &Path) -> Result<(), Error> {
