@@ -231,7 +231,7 @@ impl Experiment for Templates {
             }
         }
         drop(providers);
-        let mut outcome = figures.outcome(first(entrants));
+        let mut outcome = figures.whole_outcome(first(entrants))?;
         for ms in memory.iter().filter_map(|row| row.made_ms) {
             let _ =
                 writeln!(outcome.text, "A template was made in {ms:.0} ms, its warm-up included.");
