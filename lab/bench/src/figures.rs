@@ -1,7 +1,7 @@
 //! Figures of several entrants, with names and units: their statistics, tables, CSV and pictures.
 
 use crate::Error;
-use crate::results::{bars, judged};
+use crate::results::{bars, distinct, judged};
 use crate::session::Outcome;
 use crate::stand::Entrant;
 use measure::bootstrap::{self, Estimate, Pairing};
@@ -187,31 +187,25 @@ impl Figures {
     /// Formats ratios with a row for each figure and a column for each entrant: the first entrant's figure ÷ that
     /// entrant's.
     pub(crate) fn verdicts(&self, first: &str) -> String {
-        let mut peers: Vec<&str> = Vec::new();
         let has_first = |group: &&[Figure]| group.iter().any(|of| of.entrant == first);
-        let compared = self.groups().filter(has_first);
-        for of in compared.flatten().filter(|of| of.entrant != first) {
-            if !peers.contains(&of.entrant.as_str()) {
-                peers.push(&of.entrant);
-            }
-        }
+        let groups: Vec<_> = self.groups().filter(has_first).collect();
+        let entrants = groups.iter().flat_map(|group| group.iter().map(|of| of.entrant.as_str()));
+        let peers = distinct(entrants.filter(|entrant| *entrant != first));
         if peers.is_empty() {
             return String::new();
         }
         let corner = format!("{first}'s ÷ that of");
-        let headings: Vec<&str> =
-            std::iter::once(corner.as_str()).chain(peers.iter().copied()).collect();
-        let mut table = Table::new(&headings);
-        for group in self.groups().filter(has_first) {
-            let mut cells = vec![group.first().map_or_else(String::new, |of| of.name.clone())];
-            cells.extend(peers.iter().map(|peer| {
+        let mut table = Table::new(&[&[corner.as_str()], &peers[..]].concat());
+        for group in groups {
+            let verdict = |peer: &&str| {
                 let of = group.iter().find(|of| of.entrant == *peer);
                 of.map_or_else(dash, |of| match of.ratio {
                     Some(ratio) => judged(ratio).join(" "),
                     None => plain(group, of, first),
                 })
-            }));
-            table.row(cells);
+            };
+            let name = group[0].name.clone();
+            table.row(std::iter::once(name).chain(peers.iter().map(verdict)).collect());
         }
         table.to_string()
     }
@@ -230,17 +224,11 @@ impl Figures {
 
     /// Draws bars of the medians, one picture per unit.
     fn pictures(&self) -> Vec<Picture> {
-        let mut units: Vec<&str> = Vec::new();
-        for of in &self.0 {
-            if !units.contains(&of.unit) {
-                units.push(of.unit);
-            }
-        }
-        let picture = |unit: &&str| {
-            let of_unit = self.0.iter().filter(|of| of.unit == *unit);
+        let picture = |unit: &str| {
+            let of_unit = self.0.iter().filter(|of| of.unit == unit);
             let medians = of_unit
                 .filter_map(|of| Some((of.name.clone(), of.entrant.clone(), of.summary?.median)));
-            let title = match *unit {
+            let title = match unit {
                 "ms" => "Median times".to_owned(),
                 "ms CPU" => "Median CPU times".to_owned(),
                 "KiB" => "Median memory".to_owned(),
@@ -248,7 +236,7 @@ impl Figures {
             };
             bars(&title, unit, medians)
         };
-        units.iter().map(picture).collect()
+        distinct(self.0.iter().map(|of| of.unit)).into_iter().map(picture).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::arguments::{Common, Named as _, some};
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
 use crate::figures::Figures;
-use crate::results::judged;
+use crate::results::{self, judged};
 use crate::runtime::Runtime;
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
@@ -271,20 +271,19 @@ fn pictures(rows: &[Row]) -> Vec<Picture> {
     let mut pictures = Vec::new();
     for at_width in rows.chunk_by(|a, b| a.width == b.width) {
         let mut draw = |title: &str, unit: &str, us: &dyn Fn(&Row) -> Option<f64>| {
-            let mut series: Vec<Series> = Vec::new();
-            for row in at_width {
+            let points = at_width.iter().map(|row| {
                 let point = us(row).map(|us| (row.case.layers as f64, us / 1e3));
-                let name = row.case.way();
-                match series.iter_mut().find(|of| of.name == name) {
-                    Some(of) => of.points.extend(point),
-                    None => series.push(Series { name, points: point.into_iter().collect() }),
-                }
-            }
+                (row.case.way(), point)
+            });
+            let series = results::grouped(points).into_iter().map(|(name, points)| Series {
+                name,
+                points: points.into_iter().flatten().collect(),
+            });
             pictures.push(Picture::Chart(Chart {
                 title: format!("{title}, {} at a time", at_width[0].width),
                 x: Axis::logarithmic("layers"),
                 y: Axis::logarithmic(unit),
-                series,
+                series: series.collect(),
                 marks: Vec::new(),
                 form: Form::Curves,
             }));

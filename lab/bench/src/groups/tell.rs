@@ -12,12 +12,7 @@ use std::fmt::Write;
 /// Returns the rows of a use, and its states in their order.
 fn of_use(shown: &Shown, of: Use) -> (Vec<&Row>, Vec<&str>) {
     let rows: Vec<&Row> = shown.rows.iter().filter(|row| row.of == of).collect();
-    let mut states: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !states.contains(&row.state.as_str()) {
-            states.push(&row.state);
-        }
-    }
+    let states = results::distinct(rows.iter().map(|row| row.state.as_str()));
     (rows, states)
 }
 

@@ -17,7 +17,6 @@ pub use table::{resources, weights};
 use crate::Error;
 use crate::circumstances::Circumstances;
 use crate::stand::Entrant;
-use report::Table;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -87,23 +86,4 @@ pub(crate) fn grouped<K: PartialEq, T>(
 pub(crate) fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     let groups = grouped(values.into_iter().map(|value| (value, ())));
     groups.into_iter().map(|(value, _)| value).collect()
-}
-
-/// Formats a table of what the first entrant is compared with each of `peers`: a row for each quantity, a column for
-/// each peer. Returns an empty text if there are no peers.
-fn verdict_table<'a>(
-    corner: &str,
-    peers: &[&'a str],
-    quantities: impl Iterator<Item = String>,
-    verdict: impl Fn(usize, &'a str) -> Option<String>,
-) -> String {
-    if peers.is_empty() {
-        return String::new();
-    }
-    let mut table = Table::new(&[&[corner], peers].concat());
-    for (at, quantity) in quantities.enumerate() {
-        let cells = peers.iter().map(|peer| verdict(at, peer).unwrap_or_else(|| "-".to_owned()));
-        table.row(std::iter::once(quantity).chain(cells).collect());
-    }
-    table.to_string()
 }
