@@ -2,8 +2,10 @@
 //!
 //! | part | what |
 //! |---|---|
+//! | [`session`], [`arguments`] | the harness: the trait `Experiment`, what all of them do and can be told |
 //! | [`stand`], [`container`], [`process`] | timing one call of a runtime |
-//! | [`race`] | interleaved rounds |
+//! | [`race`], `steps`, `concurrent` | interleaved rounds; variants of a container; several containers in flight |
+//! | `figures` | statistics, tables, CSV and pictures of figures of several entrants |
 //! | [`weight`], [`weigh`] | counting instead of timing |
 //! | [`accounting`] | the kernel's accounting of CPU time |
 //! | [`config`], [`rootfs`], `engine` | the bundle for all runtimes; root filesystems from layers |
