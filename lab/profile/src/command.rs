@@ -49,30 +49,19 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
             runs.hear(&old).map_err(|error| failed("learning", run, options.count, &error))?;
         let before = made.len();
         made.extend(heard);
-        let more = made.len() - before;
-        let _ = writeln!(
-            told,
-            "run {run} of {}: {more} {}",
-            options.count,
-            if run == 1 { "system calls" } else { "more" }
-        );
+        let (more, what) = (made.len() - before, if run == 1 { "system calls" } else { "more" });
+        let _ = writeln!(told, "run {run} of {}: {more} {what}", options.count);
     }
     let mut names: BTreeSet<&str> = made.iter().flat_map(Made::names).collect();
     names.extend(merged.iter().flat_map(allowed));
     let new = narrow(&old, &names)?;
-    let traces = runtime.file_name().is_some_and(|name| name == "dayfly");
     let (mut before, mut after) = (Vec::new(), Vec::new());
     for run in 1..=options.count {
-        for (profile, loads) in [(&old, &mut before), (&new, &mut after)] {
-            let result = if traces {
-                runs.trace(profile).map(|trace| loads.extend(saved::loads(&trace)))
-            } else {
-                runs.run_with(profile)
-            };
-            let what = if std::ptr::eq(profile, &raw const new) { "learned" } else { "former" };
-            result.map_err(|error| {
-                failed(&format!("with the {what} profile"), run, options.count, &error)
-            })?;
+        for (what, profile, loads) in [("former", &old, &mut before), ("learned", &new, &mut after)]
+        {
+            let when = format!("with the {what} profile");
+            let more = runs.loads(profile);
+            loads.extend(more.map_err(|error| failed(&when, run, options.count, &error))?);
         }
     }
     drop(runs);
@@ -108,10 +97,8 @@ fn tell(
         let names = call.names();
         match names.first() {
             None => _ = nameless.insert(call.to_string()),
-            Some(name) if !names.iter().any(|name| passes.contains(name)) => {
-                _ = refused.insert(*name)
-            }
-            Some(_) => {}
+            Some(_) if names.iter().any(|name| passes.contains(name)) => {}
+            Some(name) => _ = refused.insert(*name),
         }
     }
     let mut text = String::new();
@@ -125,10 +112,9 @@ fn tell(
         "was made, and is refused because dayfly has no name for it",
         nameless.iter().map(String::as_str).collect(),
     );
-    let times = if options.count == 1 {
-        "once more".to_owned()
-    } else {
-        format!("{} times more", options.count)
+    let times = match options.count {
+        1 => "once more".to_owned(),
+        count => format!("{count} times more"),
     };
     let _ = writeln!(text, "with the learned profile the bundle ran {times}, and succeeded");
     text + &saved::text(before, after)
@@ -143,9 +129,7 @@ fn failed(when: &str, run: u16, count: u16, error: &Error) -> Error {
 
 /// Reads a profile that was learned before.
 fn merge(file: &Path) -> Result<Value, Error> {
-    let text = fs::read_to_string(file).map_err(Error::of("read", file))?;
-    let profile: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::refused(format!("{}: {error}", file.display())))?;
+    let profile = learner::read_json(file)?;
     compile(&profile, &file.display().to_string())?;
     Ok(profile)
 }

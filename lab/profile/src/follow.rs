@@ -23,14 +23,12 @@ mod count;
 mod error;
 mod event;
 pub mod memory;
-mod report;
 mod run;
 mod tracee;
 mod watch;
 
-pub use self::report::{Image, Process, Report, Tally};
 pub use command::Command;
-pub use count::count;
+pub use count::{Image, Process, Report, Tally, count};
 pub use error::Error;
 pub use event::{End, Event, Listener, call_name};
 pub use run::{Mode, follow, follow_until};

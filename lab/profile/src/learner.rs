@@ -2,6 +2,7 @@
 
 use crate::calls::{Calls, Made};
 use crate::follow::{Command, End, Event, Listener, Mode, Stop, follow_until};
+use crate::saved;
 use report::{Error, interrupt};
 use rustix::process::{Pid, getpid};
 use serde_json::{Value, json};
@@ -28,16 +29,6 @@ pub struct Learner<'a> {
     /// Whether to show the program's output, on standard error.
     shown: bool,
     serial: AtomicU32,
-}
-
-/// The way in which a run is observed.
-enum Look<'a> {
-    /// The calls of the run are recorded.
-    Heard(&'a mut Calls),
-    /// The runtime writes a trace of the start, if it supports traces.
-    Timed(&'a Path),
-    /// The run is not observed.
-    Unheard,
 }
 
 /// A listener that ignores all calls.
@@ -97,35 +88,35 @@ impl<'a> Learner<'a> {
     /// A run that fails; a run that loads no filter; an interrupt.
     pub fn hear(&self, profile: &Value) -> Result<BTreeSet<Made>, Error> {
         let mut calls = Calls::default();
-        self.run(profile, Look::Heard(&mut calls))?;
+        self.run(profile, None, &mut calls)?;
         if !calls.has_filter {
             return Err(Error::refused(format!("{} loaded no filter", self.runtime.display())));
         }
         Ok(calls.made)
     }
 
-    /// Runs the bundle with `profile` once, without tracing its calls.
+    /// Runs the bundle with `profile` once, without tracing its calls. Returns how long the filter's loads took, in
+    /// microseconds, if the runtime is dayfly, whose own trace shows it.
     ///
     /// # Errors
-    /// A run that fails; an interrupt.
-    pub fn run_with(&self, profile: &Value) -> Result<(), Error> {
-        self.run(profile, Look::Unheard)
-    }
-
-    /// Runs the bundle like [`Self::run_with`], and returns the runtime's trace in JSON Lines. The runtime must be
-    /// dayfly.
-    ///
-    /// # Errors
-    /// As [`Self::run_with`]; a trace that cannot be read.
-    pub fn trace(&self, profile: &Value) -> Result<String, Error> {
-        let file = self.directory.join("trace.jsonl");
-        self.run(profile, Look::Timed(&file))?;
+    /// A run that fails; an interrupt; a trace that cannot be read.
+    pub fn loads(&self, profile: &Value) -> Result<Vec<f64>, Error> {
+        let is_dayfly = self.runtime.file_name().is_some_and(|name| name == "dayfly");
+        let file = is_dayfly.then(|| self.directory.join("trace.jsonl"));
+        self.run(profile, file.as_deref(), &mut Deaf)?;
+        let Some(file) = file else { return Ok(Vec::new()) };
         let text = fs::read_to_string(&file).map_err(Error::of("read", &file))?;
         let _ = fs::remove_file(&file);
-        Ok(text)
+        Ok(saved::loads(&text))
     }
 
-    fn run(&self, profile: &Value, look: Look<'_>) -> Result<(), Error> {
+    /// Runs the bundle once. The runtime writes a trace of the start, if requested.
+    fn run(
+        &self,
+        profile: &Value,
+        trace: Option<&Path>,
+        listener: &mut dyn Listener,
+    ) -> Result<(), Error> {
         interrupt::check().map_err(Error::from)?;
         let id = format!("learn-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
         let bundle = self.directory.join(&id);
@@ -134,32 +125,21 @@ impl<'a> Learner<'a> {
         config["linux"]["seccomp"] = profile.clone();
         let file = bundle.join("config.json");
         fs::write(&file, config.to_string()).map_err(Error::of("write", &file))?;
-        let command = Command::new(&self.runtime).arg("--root").arg(self.state()).arg("run");
-        let command = match &look {
-            Look::Timed(trace) => command.arg("--trace").arg(*trace),
-            _ => command,
-        };
-        let mut command = command.arg("--bundle").arg(&bundle).arg(&id);
         let said = bundle.join("said");
-        for shown in 0..2 {
-            let output = self.output(&said)?;
-            command = if shown == 0 { command.stdout(output) } else { command.stderr(output) };
+        let mut command = Command::new(&self.runtime).arg("--root").arg(self.state()).arg("run");
+        if let Some(trace) = trace {
+            command = command.arg("--trace").arg(trace);
         }
-        let mut deaf = Deaf;
-        let listener: &mut dyn Listener = match look {
-            Look::Heard(heard) => heard,
-            _ => &mut deaf,
-        };
+        let command = command.arg("--bundle").arg(&bundle).arg(&id);
+        let command = command.stdout(self.output(&said)?).stderr(self.output(&said)?);
         let end = follow_until(&command, Mode::Syscalls, self.deadline, self.stop, listener);
         let result = match end {
             Ok(End::Exited(0)) => Ok(()),
             // After an interrupt, the interrupt is the error, however the run ended.
             _ if interrupt::came() => Err(Error::from(interrupt::Interrupted)),
-            Ok(End::Exited(status)) => Err(self.failure(&said, &format!("exit status {status}"))),
-            Ok(End::Killed(signal)) => {
-                Err(self.failure(&said, &format!("killed by signal {signal}")))
-            }
-            Ok(end) => Err(self.failure(&said, &format!("{end:?}"))),
+            Ok(End::Exited(status)) => Err(failure(&said, &format!("exit status {status}"))),
+            Ok(End::Killed(signal)) => Err(failure(&said, &format!("killed by signal {signal}"))),
+            Ok(end) => Err(failure(&said, &format!("{end:?}"))),
             Err(error) => Err(Error::refused(error.to_string())),
         };
         if result.is_err() {
@@ -180,14 +160,6 @@ impl<'a> Learner<'a> {
         }
         let file = File::options().create(true).append(true).open(said);
         file.map(OwnedFd::from).map_err(Error::of("open", said))
-    }
-
-    /// Returns the error of a failed run, with the last line of its output if that was not shown.
-    fn failure(&self, said: &Path, how: &str) -> Error {
-        let text = fs::read(said).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        let last = text.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
-        Error::refused(format!("the run failed: {how}{last}"))
     }
 
     fn state(&self) -> PathBuf {
@@ -212,6 +184,14 @@ impl Drop for Learner<'_> {
     }
 }
 
+/// Returns the error of a failed run, with the last line of its output if that was not shown.
+fn failure(said: &Path, how: &str) -> Error {
+    let text = fs::read(said).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let last = text.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
+    Error::refused(format!("the run failed: {how}{last}"))
+}
+
 /// Returns the configuration of a bundle, changed to work in any directory and without a terminal. If `program` is not
 /// empty, it replaces the bundle's program.
 ///
@@ -219,9 +199,7 @@ impl Drop for Learner<'_> {
 /// The bundle lacks a configuration or a root filesystem.
 pub fn read(bundle: &Path, program: &[String]) -> Result<Value, Error> {
     let file = bundle.join("config.json");
-    let text = fs::read_to_string(&file).map_err(Error::of("read", &file))?;
-    let mut config: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::refused(format!("{}: {error}", file.display())))?;
+    let mut config = read_json(&file)?;
     if !config.is_object() || !config["process"].is_object() {
         return Err(Error::refused(format!("{}: it describes no process", file.display())));
     }
@@ -245,4 +223,14 @@ pub fn read(bundle: &Path, program: &[String]) -> Result<Value, Error> {
         config["process"]["args"] = json!(program);
     }
     Ok(config)
+}
+
+/// Reads a file of JSON.
+///
+/// # Errors
+/// A file that cannot be read, or is not JSON.
+pub fn read_json(file: &Path) -> Result<Value, Error> {
+    let text = fs::read_to_string(file).map_err(Error::of("read", file))?;
+    let wrong = |error| Error::refused(format!("{}: {error}", file.display()));
+    serde_json::from_str(&text).map_err(wrong)
 }

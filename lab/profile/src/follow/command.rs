@@ -1,12 +1,14 @@
 //! The command to follow.
 
 use crate::follow::Error;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use sys::Context;
+use sys::clone::Child;
 use sys::exec::StringArray;
 use sys::ptrace::Program;
 
@@ -76,89 +78,58 @@ impl Command {
 
     /// Uses `file` as standard input.
     #[must_use]
-    pub fn stdin(mut self, file: impl Into<OwnedFd>) -> Self {
-        self.stdio[0] = Some(file.into());
-        self
+    pub fn stdin(self, file: impl Into<OwnedFd>) -> Self {
+        self.stream(0, file.into())
     }
 
     /// Uses `file` as standard output.
     #[must_use]
-    pub fn stdout(mut self, file: impl Into<OwnedFd>) -> Self {
-        self.stdio[1] = Some(file.into());
-        self
+    pub fn stdout(self, file: impl Into<OwnedFd>) -> Self {
+        self.stream(1, file.into())
     }
 
     /// Uses `file` as standard error.
     #[must_use]
-    pub fn stderr(mut self, file: impl Into<OwnedFd>) -> Self {
-        self.stdio[2] = Some(file.into());
+    pub fn stderr(self, file: impl Into<OwnedFd>) -> Self {
+        self.stream(2, file.into())
+    }
+
+    fn stream(mut self, number: usize, file: OwnedFd) -> Self {
+        self.stdio[number] = Some(file);
         self
     }
 
-    /// Prepares the arguments of execve(2).
-    pub(crate) fn prepare(&self) -> Result<Prepared, Error> {
-        let argv = std::iter::once(self.program.as_os_str())
-            .chain(self.args.iter().map(OsString::as_os_str))
-            .map(|arg| CString::new(arg.as_bytes()))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Creates the child, calls `ready` with it, and then makes the child execute the program.
+    pub(crate) fn spawn(
+        &self,
+        fixed_layout: bool,
+        ready: impl FnOnce(&Child) -> Result<(), Error>,
+    ) -> Result<Child, Error> {
+        let text = |text: &OsStr| CString::new(text.as_bytes());
+        let args = self.args.iter().map(OsString::as_os_str);
+        let argv = [self.program.as_os_str()].into_iter().chain(args).map(text);
         let envp = self
             .env
             .iter()
-            .map(|(name, value)| {
-                let mut entry = name.clone();
-                entry.push("=");
-                entry.push(value);
-                CString::new(entry.into_vec())
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let null = File::options().read(true).write(true).open("/dev/null");
-        let null = null.map_err(|error| {
+            .map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let null = File::options().read(true).write(true).open("/dev/null").map_err(|error| {
             let errno = sys::Errno::from_io_error(&error).unwrap_or(sys::Errno::IO);
             sys::Error::new("open", "/dev/null", errno)
         })?;
-        Ok(Prepared {
-            path: CString::new(self.program.as_os_str().as_bytes())?,
-            dir: CString::new(self.dir.as_os_str().as_bytes())?,
-            argv: StringArray::leaked(argv),
-            envp: StringArray::leaked(envp),
-            null,
-        })
-    }
-
-    fn stdio<'a>(&'a self, null: &'a File) -> [BorrowedFd<'a>; 3] {
-        self.stdio.each_ref().map(|file| file.as_ref().map_or(null.as_fd(), AsFd::as_fd))
-    }
-}
-
-/// The arguments of execve(2).
-pub(crate) struct Prepared {
-    path: CString,
-    dir: CString,
-    argv: StringArray<'static>,
-    envp: StringArray<'static>,
-    null: File,
-}
-
-impl Prepared {
-    /// Creates the child, calls `ready` with its pid, and then makes the child execute the program.
-    pub(crate) fn spawn(
-        &self,
-        command: &Command,
-        fixed_layout: bool,
-        ready: impl FnOnce(&sys::clone::Child) -> Result<(), Error>,
-    ) -> Result<sys::clone::Child, Error> {
         let program = Program {
-            path: &self.path,
-            argv: &self.argv,
-            envp: &self.envp,
-            dir: &self.dir,
-            stdio: command.stdio(&self.null),
+            path: &text(self.program.as_os_str())?,
+            argv: &StringArray::leaked(argv.collect::<Result<_, _>>()?),
+            envp: &StringArray::leaked(envp.collect::<Result<_, _>>()?),
+            dir: &text(self.dir.as_os_str())?,
+            stdio: self
+                .stdio
+                .each_ref()
+                .map(|file| file.as_ref().map_or(null.as_fd(), AsFd::as_fd)),
             fixed_layout,
         };
-        let (gate, ours) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).context("pipe2", "")?;
+        let (gate, ours) = pipe_with(PipeFlags::CLOEXEC).context("pipe2", "")?;
         let child = sys::ptrace::spawn(&program, gate.as_fd(), ours.as_fd())
-            .context("clone3", command.program.display())?;
+            .context("clone3", self.program.display())?;
         ready(&child)?;
         rustix::io::write(&ours, b"!").context("write", "the gate of a new process")?;
         Ok(child)

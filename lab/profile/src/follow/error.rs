@@ -44,15 +44,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Nul(error) => Some(error),
-            Self::System(error) => Some(error),
-            Self::NotExecuted { .. } | Self::Deadline { .. } => None,
-        }
-    }
-}
+impl std::error::Error for Error {}
 
 impl From<sys::Error> for Error {
     fn from(error: sys::Error) -> Self {

@@ -1,8 +1,7 @@
 //! The loop: waits for the next stop, reports its event, resumes the tracee.
 
-use crate::follow::tracee::{Crossing, Tracee, command_of, is_contained, process_of};
-use crate::follow::watch::{Stop, Watch};
-use crate::follow::{Command, End, Error, Event, Listener};
+use crate::follow::tracee::{Tracee, command_of, is_contained, process_of};
+use crate::follow::{Command, End, Error, Event, Listener, Stop};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -62,17 +61,16 @@ pub fn follow_until(
     stop: &Stop,
     listener: &mut dyn Listener,
 ) -> Result<End, Error> {
-    let watch = Watch::default();
-    let _heeds = stop.heeded_by(&watch);
+    stop.begin();
     thread::scope(|scope| {
-        scope.spawn(|| watch.guard(deadline));
+        scope.spawn(|| stop.guard(deadline));
         // A separate thread waits only for its own children and tracees, and if it dies, the kernel kills its tracees.
-        let result = scope.spawn(|| Follower::run(command, mode, &watch, listener)).join();
-        let expired = watch.expired();
+        let result = scope.spawn(|| Follower::run(command, mode, stop, listener)).join();
+        let expired = stop.expired();
         if !matches!(result, Ok(Ok(_))) {
-            watch.kill();
+            stop.kill();
         }
-        watch.finish();
+        stop.finish();
         match result {
             Ok(_) if expired => {
                 Err(Error::Deadline { program: command.program.clone(), after: deadline })
@@ -89,7 +87,7 @@ const SIGTRAP: i32 = 5;
 
 struct Follower<'a> {
     mode: Mode,
-    watch: &'a Watch,
+    stop: &'a Stop,
     listener: &'a mut dyn Listener,
     /// The command.
     root: Pid,
@@ -110,19 +108,19 @@ impl<'a> Follower<'a> {
     fn run(
         command: &Command,
         mode: Mode,
-        watch: &'a Watch,
+        stop: &'a Stop,
         listener: &'a mut dyn Listener,
     ) -> Result<End, Error> {
         let stepped = mode != Mode::Syscalls;
         let cpus = if stepped { stay_here() } else { None };
-        let child = command.prepare()?.spawn(command, stepped, |child| {
+        let child = command.spawn(stepped, |child| {
             ptrace::seize(child.pid).context("ptrace", "PTRACE_SEIZE")?;
-            watch.add(child.pid);
+            stop.add(child.pid);
             Ok(())
         })?;
         let mut follower = Self {
             mode,
-            watch,
+            stop,
             listener,
             root: child.pid,
             executed: false,
@@ -169,7 +167,7 @@ impl<'a> Follower<'a> {
 
     fn handle(&mut self, pid: Pid, report: Report) -> Result<(), Error> {
         if !self.tracees.contains_key(&pid) {
-            if !self.watch.expired() {
+            if !self.stop.expired() {
                 self.early.insert(pid, report);
                 return Ok(());
             }
@@ -210,7 +208,7 @@ impl<'a> Follower<'a> {
         let process = self.tracees.get(&process).map_or(process, |leader| leader.process);
         self.tracees.insert(pid, Tracee::new(process));
         if process == pid && pid != self.root {
-            self.watch.add(pid);
+            self.stop.add(pid);
         }
         self.listener.hear(pid, Event::Born { parent, process });
         match self.early.remove(&pid) {
@@ -222,7 +220,7 @@ impl<'a> Follower<'a> {
     fn lose(&mut self, pid: Pid, end: End) {
         let Some(tracee) = self.tracees.remove(&pid) else { return };
         if matches!(end, End::Exited(_) | End::Killed(_)) && tracee.process == pid {
-            self.watch.remove(pid);
+            self.stop.remove(pid);
         }
         if pid == self.root {
             self.end = Some(end);
@@ -232,17 +230,9 @@ impl<'a> Follower<'a> {
 
     fn cross(&mut self, pid: Pid) -> Result<(), Error> {
         let call = ask(ptrace::place(pid))?.and_then(|place| place.call);
-        let crossing =
-            self.tracees.get_mut(&pid).zip(call).and_then(|(tracee, call)| tracee.cross(call));
-        match crossing {
-            Some(Crossing::Entered { number, args, arch }) => {
-                self.listener.hear(pid, Event::Entered { number, args, arch });
-            }
-            Some(Crossing::Left { number, result }) => {
-                let result = sys::raw::check(result as isize).map(|value| value as u64);
-                self.listener.hear(pid, Event::Left { number, result });
-            }
-            None => {}
+        let tracee = self.tracees.get_mut(&pid);
+        if let Some(event) = tracee.zip(call).and_then(|(tracee, call)| tracee.cross(call)) {
+            self.listener.hear(pid, event);
         }
         self.resume(pid, 0)
     }

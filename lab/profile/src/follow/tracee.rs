@@ -1,5 +1,6 @@
 //! The state of a followed process or thread.
 
+use crate::follow::{Event, call_name};
 use rustix::process::Pid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +11,7 @@ use sys::ptrace::{Call, Place};
 const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 /// One process or thread.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Tracee {
     /// The process that the tracee belongs to.
     pub(crate) process: Pid,
@@ -26,13 +27,6 @@ pub(crate) struct Tracee {
     instruction: Option<u64>,
 }
 
-/// The meaning of a stop at a system call.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Crossing {
-    Entered { number: u64, args: [u64; 6], arch: u32 },
-    Left { number: u64, result: i64 },
-}
-
 impl Tracee {
     pub(crate) fn new(process: Pid) -> Self {
         Self {
@@ -45,20 +39,20 @@ impl Tracee {
         }
     }
 
-    /// Handles the entry or the exit of a system call. Returns `None` for the interruption of a call and for its
+    /// Returns the event of a stop at the entry or the exit of a system call, or `None` for the interruption of a call and for its
     /// restart. Tracing makes these more frequent, because even ignored signals stop a tracee.
-    pub(crate) fn cross(&mut self, call: Call) -> Option<Crossing> {
+    pub(crate) fn cross(&mut self, call: Call) -> Option<Event> {
         match call {
             Call::Entry { number, args, arch } => {
                 let before = self.restarts.take();
                 if let Some(before) = before
-                    && (number == before || is_restart(number))
+                    && (number == before || call_name(number) == "restart_syscall")
                 {
                     self.call = Some(before);
                     return None;
                 }
                 self.call = Some(number);
-                Some(Crossing::Entered { number, args, arch })
+                Some(Event::Entered { number, args, arch })
             }
             Call::Exit(result) => {
                 let number = self.call.take()?;
@@ -66,7 +60,8 @@ impl Tracee {
                     self.restarts = Some(number);
                     return None;
                 }
-                Some(Crossing::Left { number, result })
+                let result = sys::raw::check(result as isize).map(|value| value as u64);
+                Some(Event::Left { number, result })
             }
         }
     }
@@ -84,10 +79,6 @@ impl Tracee {
         (self.call, self.restarts, self.instruction) = (None, None, None);
         std::mem::take(&mut self.instructions)
     }
-}
-
-fn is_restart(number: u64) -> bool {
-    crate::follow::call_name(number) == "restart_syscall"
 }
 
 /// Returns the process of a thread from /proc, or the thread itself if that fails.
@@ -130,11 +121,11 @@ mod tests {
     fn an_interrupted_call_is_told_once() {
         let mut tracee = tracee();
         let entry = Call::Entry { number: READ, args: ARGS, arch: 7 };
-        let entered = Crossing::Entered { number: READ, args: ARGS, arch: 7 };
+        let entered = Event::Entered { number: READ, args: ARGS, arch: 7 };
         assert_eq!(tracee.cross(entry), Some(entered));
         assert_eq!(tracee.cross(Call::Exit(-512)), None);
         assert_eq!(tracee.cross(entry), None);
-        assert_eq!(tracee.cross(Call::Exit(5)), Some(Crossing::Left { number: READ, result: 5 }));
+        assert_eq!(tracee.cross(Call::Exit(5)), Some(Event::Left { number: READ, result: Ok(5) }));
         assert!(tracee.cross(entry).is_some());
     }
 
