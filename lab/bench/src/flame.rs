@@ -136,9 +136,9 @@ fn csv(rows: &[Row]) -> String {
 }
 
 fn picture(options: &Flame, row: &Row) -> Picture {
-    let owned = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();
-    let locks = ("waiting for locks".to_owned(), owned(&LOCKS));
-    let subjects = SUBJECTS.iter().map(|(name, parts)| ((*name).to_owned(), owned(parts)));
+    let class = |(name, parts): (&str, &str)| {
+        (name.to_owned(), parts.split(' ').map(str::to_owned).collect())
+    };
     Picture::Flame(chart::Flame {
         title: format!(
             "{}: {}, {} in flight",
@@ -147,6 +147,6 @@ fn picture(options: &Flame, row: &Row) -> Picture {
             options.width
         ),
         stacks: row.stacks.clone(),
-        classes: [locks].into_iter().chain(subjects).collect(),
+        classes: [("waiting for locks", LOCKS)].into_iter().chain(SUBJECTS).map(class).collect(),
     })
 }

@@ -5,114 +5,38 @@ use std::collections::BTreeMap;
 /// Stacks from the outermost function inwards, with their number of samples.
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
-/// The subjects of samples, each with parts of the names of kernel functions. A stack belongs to
-/// the first subject that matches.
-pub(super) const SUBJECTS: [(&str, &[&str]); 7] = [
+/// The subjects of samples, each with parts of the names of kernel functions. A stack belongs to the first subject that
+/// matches.
+pub(super) const SUBJECTS: [(&str, &str); 7] = [
     (
         "mounts",
-        &[
-            "copy_mnt_ns",
-            "put_mnt_ns",
-            "sys_mount",
-            "path_mount",
-            "do_mount",
-            "move_mount",
-            "open_tree",
-            "sys_fsmount",
-            "sys_fsopen",
-            "sys_fsconfig",
-            "fspick",
-            "umount",
-            "pivot_root",
-            "cleanup_mnt",
-            "mntput",
-            "statmount",
-            "listmount",
-            "show_mountinfo",
-            "mountinfo",
-            "namespace_unlock",
-        ],
+        "copy_mnt_ns put_mnt_ns sys_mount path_mount do_mount move_mount open_tree \
+         sys_fsmount sys_fsopen sys_fsconfig fspick umount pivot_root cleanup_mnt mntput \
+         statmount listmount show_mountinfo mountinfo namespace_unlock",
     ),
-    ("network namespaces", &["net_ns", "setup_net", "cleanup_net", "free_netns"]),
-    ("cgroups", &["cgroup_", "css_", "cpuset_", "kernfs_fop", "bpf_prog_attach"]),
+    ("network namespaces", "net_ns setup_net cleanup_net free_netns"),
+    ("cgroups", "cgroup_ css_ cpuset_ kernfs_fop bpf_prog_attach"),
     (
         "seccomp",
-        &[
-            "do_seccomp",
-            "seccomp_set_mode",
-            "seccomp_attach",
-            "bpf_prog_create",
-            "seccomp_filter_release",
-        ],
+        "do_seccomp seccomp_set_mode seccomp_attach bpf_prog_create seccomp_filter_release",
     ),
     (
         "processes",
-        &[
-            "sys_clone",
-            "sys_fork",
-            "sys_vfork",
-            "kernel_clone",
-            "sys_exec",
-            "do_exec",
-            "do_exit",
-            "do_group_exit",
-            "sys_wait",
-            "release_task",
-            "sched",
-            "sys_kill",
-        ],
+        "sys_clone sys_fork sys_vfork kernel_clone sys_exec do_exec do_exit do_group_exit \
+         sys_wait release_task sched sys_kill",
     ),
-    (
-        "memory",
-        &[
-            "page_fault",
-            "sys_mmap",
-            "sys_munmap",
-            "sys_mprotect",
-            "sys_brk",
-            "exit_mm",
-            "sys_madvise",
-        ],
-    ),
+    ("memory", "page_fault sys_mmap sys_munmap sys_mprotect sys_brk exit_mm sys_madvise"),
     (
         "files",
-        &[
-            "sys_open",
-            "sys_read",
-            "sys_write",
-            "sys_close",
-            "sys_unlink",
-            "sys_mkdir",
-            "sys_rmdir",
-            "sys_getdents",
-            "sys_stat",
-            "sys_newfstat",
-            "sys_statx",
-            "sys_rename",
-            "sys_link",
-            "sys_symlink",
-            "sys_pread",
-            "____fput",
-            "__fput",
-            "sys_splice",
-            "sys_sendfile",
-            "sys_lseek",
-            "sys_access",
-            "sys_faccess",
-            "sys_readlink",
-        ],
+        "sys_open sys_read sys_write sys_close sys_unlink sys_mkdir sys_rmdir sys_getdents \
+         sys_stat sys_newfstat sys_statx sys_rename sys_link sys_symlink sys_pread ____fput \
+         __fput sys_splice sys_sendfile sys_lseek sys_access sys_faccess sys_readlink",
     ),
 ];
 
 /// Functions in which a CPU waits for a lock that another CPU holds.
-pub(super) const LOCKS: [&str; 6] = [
-    "queued_spin_lock_slowpath",
-    "osq_lock",
-    "rwsem_spin_on_owner",
-    "rwsem_optimistic_spin",
-    "mutex_spin_on_owner",
-    "queued_read_lock_slowpath",
-];
+pub(super) const LOCKS: &str = "queued_spin_lock_slowpath osq_lock rwsem_spin_on_owner \
+    rwsem_optimistic_spin mutex_spin_on_owner queued_read_lock_slowpath";
 
 /// The subject of kernel stacks that match none of [`SUBJECTS`].
 pub(super) const OTHER: &str = "the kernel, other";
@@ -132,7 +56,8 @@ pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
         let mut stack: Vec<String> = lines.filter_map(function).collect();
         // Adjacent functions without names are merged.
         stack.dedup_by(|one, next| one.starts_with('(') && one == next);
-        stack.push(kind(name).to_owned());
+        // runc gives its processes different names for different tasks.
+        stack.push(name.split(":[").next().unwrap_or(name).to_owned());
         stack.reverse();
         *stacks.entry(stack).or_default() += 1;
     }
@@ -143,15 +68,6 @@ pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
 fn command(head: &str) -> &str {
     let head = head.trim();
     head.rsplit_once(char::is_whitespace).map_or(head, |(name, _)| name.trim())
-}
-
-/// Maps the names of similar processes to a common name: runc gives its processes different names
-/// for different tasks.
-fn kind(name: &str) -> &str {
-    match name.split_once(":[") {
-        Some((name, _)) => name,
-        None => name,
-    }
 }
 
 /// Returns the function from `ADDRESS SYMBOL`. All functions of a program without symbols get the same name.
@@ -168,16 +84,9 @@ fn function(line: &str) -> Option<String> {
 /// Returns whether a stack contains functions of the kernel: those of a system call, a fault, an interrupt, or the
 /// start of a new process.
 fn has_kernel(stack: &[String]) -> bool {
-    let entries = [
-        "entry_SYSCALL",
-        "asm_exc_",
-        "asm_sysvec_",
-        "ret_from_fork",
-        "el0",
-        "do_syscall",
-        "(kernel)",
-    ];
-    stack.iter().any(|function| entries.iter().any(|entry| function.starts_with(entry)))
+    const ENTRIES: &str =
+        "entry_SYSCALL asm_exc_ asm_sysvec_ ret_from_fork el0 do_syscall (kernel)";
+    stack.iter().any(|function| ENTRIES.split(' ').any(|entry| function.starts_with(entry)))
 }
 
 /// Returns the name of the first entry of `SUBJECTS` that matches a stack, such as `mounts`; `USER` for a stack
@@ -186,15 +95,17 @@ pub(super) fn subject(stack: &[String]) -> &'static str {
     if !has_kernel(stack) {
         return USER;
     }
-    let fits = |parts: &[&str]| {
-        stack.iter().any(|function| parts.iter().any(|part| function.contains(part)))
-    };
-    SUBJECTS.iter().find(|(_, parts)| fits(parts)).map_or(OTHER, |(name, _)| name)
+    SUBJECTS.iter().find(|(_, parts)| has(stack, parts)).map_or(OTHER, |(name, _)| name)
 }
 
 /// Returns whether the CPU was waiting for a lock when the stack was sampled.
 pub(super) fn waits(stack: &[String]) -> bool {
-    stack.iter().any(|function| LOCKS.iter().any(|lock| function.contains(lock)))
+    has(stack, LOCKS)
+}
+
+/// Returns whether the name of a function contains one of the given parts.
+fn has(stack: &[String], parts: &str) -> bool {
+    parts.split(' ').any(|part| stack.iter().any(|function| function.contains(part)))
 }
 
 #[cfg(test)]
