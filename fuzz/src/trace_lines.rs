@@ -8,13 +8,10 @@ pub fn target(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(timeline) = Timeline::from_lines(text) else { return };
     for format in Format::ALL {
-        let mut out = String::new();
-        let _ = format.write(&mut out, &timeline);
+        let out = format.text(&timeline);
         if matches!(format, Format::Lines) {
             let again = Timeline::from_lines(&out).expect("lines that were written");
-            let mut twice = String::new();
-            format.write(&mut twice, &again).expect("text");
-            assert_eq!(out, twice);
+            assert_eq!(out, format.text(&again));
         }
     }
 }

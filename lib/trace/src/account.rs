@@ -1,10 +1,10 @@
-//! The self times of the spans of a row. No time is counted twice.
+//! The self times of the spans of a row, and the time per phase. No time is counted twice.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::critical::cut;
-use crate::{Phase, Row, Stretch};
+use crate::{Phase, Row, Span, Stretch, Timeline};
 
 /// The wall time of a row, split into parts whose sum is the wall time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,57 +34,71 @@ impl Account {
 
     /// Returns the time spent on work of a phase, in nanoseconds.
     pub fn work(&self, row: &Row, phase: Phase) -> u64 {
-        let spans = row.spans.iter().zip(&self.own);
-        spans.filter(|(s, _)| s.wait.is_none() && s.phase == phase).map(|(_, own)| own).sum()
+        self.sum(row, |span| span.wait.is_none() && span.phase == phase)
     }
 
     /// Returns the time spent waiting, in nanoseconds.
     pub fn waited(&self, row: &Row) -> u64 {
-        let spans = row.spans.iter().zip(&self.own);
-        spans.filter(|(span, _)| span.wait.is_some()).map(|(_, own)| own).sum()
+        self.sum(row, |span| span.wait.is_some())
     }
+
+    fn sum(&self, row: &Row, counts: impl Fn(&Span) -> bool) -> u64 {
+        let spans = row.spans.iter().zip(&self.own);
+        spans.filter(|(span, _)| counts(span)).map(|(_, own)| own).sum()
+    }
+}
+
+/// The time spent on a phase, summed over all rows.
+pub(crate) struct PhaseSum {
+    /// The phase.
+    pub(crate) phase: Phase,
+    /// The time of work in nanoseconds, without nested spans and without waits.
+    pub(crate) time: u64,
+    /// The number of distinct step names.
+    pub(crate) steps: usize,
+    /// The number of steps; steps with the same name are counted each time.
+    pub(crate) calls: usize,
+}
+
+/// Sums up the runtime's work, given the accounts of all rows, with a sum for each phase in which work was done. The
+/// execution of the container's program is not counted as work of the runtime.
+pub(crate) fn phase_sums(timeline: &Timeline, accounts: &[Account]) -> Vec<PhaseSum> {
+    let spans = || {
+        let rows = timeline.rows.iter().zip(accounts);
+        rows.flat_map(|(row, account)| row.spans.iter().zip(&account.own))
+    };
+    let sum = |phase| {
+        let (mut time, mut calls, mut names) = (0u64, 0, Vec::new());
+        for (span, own) in spans().filter(|(span, _)| span.phase == phase && span.is_work()) {
+            time = time.saturating_add(*own);
+            calls += 1;
+            // The search runs backwards, because steps with the same name usually follow each other.
+            if !names.iter().rev().any(|name| *name == &span.name) {
+                names.push(&span.name);
+            }
+        }
+        PhaseSum { phase, time, steps: names.len(), calls }
+    };
+    Phase::ALL.into_iter().map(sum).filter(|sum| sum.calls > 0).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Awaited, Span};
+    use crate::format::sample;
     use proptest::prelude::*;
-
-    fn row() -> impl Strategy<Value = Row> {
-        let span = (0u64..1000, 0u64..400, 0usize..9, proptest::option::of(Just(Awaited::Other)));
-        let spans = proptest::collection::vec(span, 0..60);
-        (spans, 0u64..300, 0u64..1200).prop_map(|(spans, start, length)| Row {
-            start,
-            end: start + length,
-            spans: spans
-                .into_iter()
-                .map(|(start, took, phase, wait)| Span {
-                    phase: Phase::ALL[phase],
-                    start,
-                    end: start + took,
-                    wait,
-                    ..Span::default()
-                })
-                .collect(),
-            ..Row::default()
-        })
-    }
 
     proptest! {
         #[test]
-        fn work_waits_and_what_lies_between_add_up_to_the_wall_time(row in row()) {
-            let account = Account::of(&row);
-            let work: u64 = Phase::ALL.iter().map(|&phase| account.work(&row, phase)).sum();
-            prop_assert_eq!(work + account.waited(&row) + account.between, row.took());
-            prop_assert_eq!(account.own.iter().sum::<u64>() + account.between, row.took());
-        }
-
-        #[test]
-        fn no_span_owns_more_than_it_took(row in row()) {
-            let account = Account::of(&row);
-            for (span, own) in row.spans.iter().zip(&account.own) {
-                prop_assert!(*own <= span.took());
+        fn work_waits_and_what_lies_between_add_up_to_the_wall_time(timeline in sample::anything()) {
+            for row in &timeline.rows {
+                let account = Account::of(row);
+                let work: u64 = Phase::ALL.iter().map(|&phase| account.work(row, phase)).sum();
+                prop_assert_eq!(work + account.waited(row) + account.between, row.took());
+                prop_assert_eq!(account.own.iter().sum::<u64>() + account.between, row.took());
+                for (span, own) in row.spans.iter().zip(&account.own) {
+                    prop_assert!(*own <= span.took());
+                }
             }
         }
     }

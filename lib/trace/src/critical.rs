@@ -30,19 +30,6 @@ impl Stretch {
     }
 }
 
-/// The total of all pieces of the critical path that are in the same row and have the same step name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PathSum<'a> {
-    /// The index of the row.
-    pub row: usize,
-    /// The name of the steps; `None` for the time between steps.
-    pub name: Option<&'a str>,
-    /// The total time in nanoseconds that the row's steps with this name contribute to the path.
-    pub took: u64,
-    /// The number of pieces in this total.
-    pub pieces: usize,
-}
-
 /// Returns the critical path in order of time: each piece ends where the next one begins, and the last one ends with
 /// the command.
 ///
@@ -122,35 +109,6 @@ fn given(row: &Row, pieces: &[Stretch], (from, to): (u64, u64)) -> Option<u64> {
     done
 }
 
-/// Sums up the path by row and step name; the largest sum comes first.
-pub fn path_sums<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
-    let sums = sums_of(timeline, path);
-    let order = order(sums.len(), &dearest(&sums));
-    order.into_iter().filter_map(|index| sums.get(index).copied()).collect()
-}
-
-/// Returns a function that compares two sums, given by index: the larger sum comes first.
-pub(crate) fn dearest<'a>(sums: &'a [PathSum<'_>]) -> impl Fn(usize, usize) -> Ordering + 'a {
-    let took = |index: usize| sums.get(index).map(|sum| sum.took);
-    move |a, b| took(b).cmp(&took(a))
-}
-
-/// Returns the sums in no particular order.
-pub(crate) fn sums_of<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<PathSum<'a>> {
-    let mut sums: Vec<PathSum<'a>> = Vec::new();
-    for piece in path {
-        let name = piece.span(timeline).map(|span| &*span.name);
-        match sums.iter_mut().find(|sum| sum.row == piece.row && sum.name == name) {
-            Some(sum) => {
-                sum.took += piece.took();
-                sum.pieces += 1;
-            }
-            None => sums.push(PathSum { row: piece.row, name, took: piece.took(), pieces: 1 }),
-        }
-    }
-    sums
-}
-
 /// Cuts the lifetime of a row, whose index is given, into pieces from its start to its end. Where spans overlap, the
 /// piece belongs to the span that started last, as in an [`Account`](crate::Account).
 pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
@@ -188,53 +146,11 @@ pub(crate) fn cut(row: &Row, index: usize) -> Vec<Stretch> {
     pieces
 }
 
-/// Returns a stable order of the indices below `len`, by merging sorted runs. Most lists are already sorted, or consist
-/// of a few sorted runs.
+/// Returns a stable order of the indices below `len`.
 pub(crate) fn order(len: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
-    let mut ends: Vec<usize> = (1..len).filter(|&at| compare(at - 1, at).is_gt()).collect();
-    ends.push(len);
-    while ends.len() > 1 {
-        let mut merged = Vec::with_capacity(len);
-        let mut longer = Vec::with_capacity(ends.len() / 2 + 1);
-        for runs in ends.chunks(2) {
-            let (Some(&middle), Some(&end)) = (runs.first(), runs.last()) else { continue };
-            let mut left = order.get(merged.len()..middle).unwrap_or_default();
-            let mut right = order.get(middle..end).unwrap_or_default();
-            while let ([a, others @ ..], [b, rest @ ..]) = (left, right) {
-                if compare(*a, *b).is_gt() {
-                    merged.push(*b);
-                    right = rest;
-                } else {
-                    merged.push(*a);
-                    left = others;
-                }
-            }
-            merged.extend_from_slice(left);
-            merged.extend_from_slice(right);
-            longer.push(end);
-        }
-        (order, ends) = (merged, longer);
-    }
+    order.sort_by(|&a, &b| compare(a, b));
     order
-}
-
-/// Returns the first `limit` of the indices below `len`, in the order of `compare`.
-pub(crate) fn first(
-    limit: usize,
-    len: usize,
-    compare: &dyn Fn(usize, usize) -> Ordering,
-) -> Vec<usize> {
-    let mut first: Vec<usize> = Vec::with_capacity(limit + 1);
-    for index in 0..len {
-        let before = first.iter().rposition(|&other| compare(other, index).is_le());
-        let place = before.map_or(0, |before| before + 1);
-        if place < limit {
-            first.insert(place, index);
-            first.truncate(limit);
-        }
-    }
-    first
 }
 
 #[cfg(test)]
@@ -251,13 +167,13 @@ mod tests {
         Row { parent, start, end, spans, ..Row::default() }
     }
 
-    fn told(timeline: &Timeline) -> Vec<(usize, String, u64, u64)> {
-        let path = critical_path(timeline).into_iter();
-        path.map(|piece| {
-            let name = piece.span(timeline).map_or("between", |span| &span.name).to_string();
-            (piece.row, name, piece.start, piece.end)
-        })
-        .collect()
+    #[track_caller]
+    fn check(rows: Vec<Row>, expected: &[(usize, &str, u64, u64)]) {
+        let timeline = Timeline { rows, ..Timeline::default() };
+        let path = critical_path(&timeline);
+        let name = |piece: &Stretch| piece.span(&timeline).map_or("between", |span| &span.name);
+        let told = path.iter().map(|piece| (piece.row, name(piece), piece.start, piece.end));
+        assert_eq!(told.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -282,14 +198,7 @@ mod tests {
             (0, "commit", 80, 90),
             (0, "between", 90, 100),
         ];
-        let expected: Vec<_> =
-            expected.into_iter().map(|(r, name, s, e)| (r, name.to_string(), s, e)).collect();
-        let timeline = Timeline { rows, ..Timeline::default() };
-        assert_eq!(told(&timeline), expected);
-
-        let sums = path_sums(&timeline, &critical_path(&timeline));
-        assert_eq!(sums[0], PathSum { row: 1, name: Some("mount"), took: 45, pieces: 1 });
-        assert_eq!(sums[1], PathSum { row: 0, name: None, took: 20, pieces: 2 });
+        check(rows, &expected);
     }
 
     #[test]
@@ -298,13 +207,7 @@ mod tests {
         let init = vec![span("mount", (0, 50), None), message, span("more", (52, 99), None)];
         let host = vec![span("await", (10, 60), Some(Awaited::Row(1)))];
         let rows = vec![row(None, (0, 60), host), row(Some(0), (0, 99), init)];
-        let timeline = Timeline { rows, ..Timeline::default() };
-        let expected = vec![
-            (1, "mount".into(), 0, 50),
-            (1, "announce".into(), 50, 52),
-            (0, "await".to_string(), 52, 60),
-        ];
-        assert_eq!(told(&timeline), expected);
+        check(rows, &[(1, "mount", 0, 50), (1, "announce", 50, 52), (0, "await", 52, 60)]);
     }
 
     #[test]
@@ -312,17 +215,7 @@ mod tests {
         let host = vec![span("await", (10, 60), Some(Awaited::Row(1)))];
         let init = vec![span("await", (0, 80), Some(Awaited::Row(0)))];
         let rows = vec![row(None, (0, 60), host), row(Some(0), (0, 80), init)];
-        let timeline = Timeline { rows, ..Timeline::default() };
-        assert_eq!(told(&timeline), [(0, "between".into(), 0, 10), (0, "await".into(), 10, 60)]);
-    }
-
-    #[test]
-    fn the_sample_is_accounted_for_from_the_start_of_the_command_to_its_end() {
-        let timeline = sample::start();
-        let path = critical_path(&timeline);
-        let took: u64 = path.iter().map(Stretch::took).sum();
-        assert_eq!(took, timeline.rows[0].took());
-        assert!(path.iter().any(|piece| piece.row == 3), "the program is waited for");
+        check(rows, &[(0, "between", 0, 10), (0, "await", 10, 60)]);
     }
 
     proptest! {
@@ -341,9 +234,6 @@ mod tests {
             }
             let end = timeline.rows.first().map_or(0, |row| row.end);
             prop_assert!(path.last().is_none_or(|last| last.end == end));
-            let sums = path_sums(&timeline, &path);
-            let all: u64 = path.iter().map(Stretch::took).sum();
-            prop_assert_eq!(sums.iter().map(|sum| sum.took).sum::<u64>(), all);
         }
 
         #[test]
@@ -372,26 +262,6 @@ mod tests {
                     prop_assert_ne!(pair[0].span, pair[1].span);
                 }
             }
-        }
-
-        #[test]
-        fn order_is_that_of_a_stable_sort(
-            list in proptest::collection::vec(0u8..20, 0..80),
-            runs in proptest::collection::vec(0usize..80, 0..5),
-            limit in 1usize..12,
-        ) {
-            let mut list = list;
-            for end in runs {
-                // A part of the list is already sorted.
-                let end = end.min(list.len());
-                list[end / 2..end].sort();
-            }
-            let mut expected: Vec<usize> = (0..list.len()).collect();
-            expected.sort_by_key(|&index| list[index]);
-            let compare = |a: usize, b: usize| list[a].cmp(&list[b]);
-            prop_assert_eq!(&order(list.len(), &compare), &expected);
-            expected.truncate(limit);
-            prop_assert_eq!(first(limit, list.len(), &compare), expected);
         }
     }
 }

@@ -23,9 +23,9 @@ mod timeline;
 mod tracer;
 
 pub use account::Account;
-pub use critical::{PathSum, Stretch, critical_path, path_sums};
-pub use format::{Format, LinesError, PhaseSum};
+pub use critical::{Stretch, critical_path};
+pub use format::{Format, LinesError};
 pub use phase::Phase;
 pub use sys::recorder::{Begun, Record, Recorder, now};
-pub use timeline::{Awaited, Handover, Row, Span, Timeline};
+pub use timeline::{Awaited, Row, Span, Timeline};
 pub use tracer::{Failed, Label, PARENT, PROGRAM, Steps, Tracer};

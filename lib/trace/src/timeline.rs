@@ -3,19 +3,20 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::Phase;
 
 /// A command of a runtime, from the start of its process to its end. All times are nanoseconds of CLOCK_MONOTONIC_RAW,
-/// as read in the command's time namespace.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// as read in the command's time namespace. In JSON, rows and spans are apart ([`Format::Lines`](crate::Format::Lines)).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Timeline {
     /// The command, such as `"dayfly run"`.
     pub command: String,
     /// The container id.
     pub id: String,
     /// The processes; the command itself first.
+    #[serde(skip)]
     pub rows: Vec<Row>,
     /// Notes for the reader, such as how a time was determined or what is missing.
     #[serde(default)]
@@ -23,7 +24,7 @@ pub struct Timeline {
 }
 
 /// A process and its spans.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Row {
     /// The role of the process, such as `"parent"` or `"init"`.
     pub name: String,
@@ -36,6 +37,7 @@ pub struct Row {
     /// The time when the process ended, or when it had completed its part of the command.
     pub end: u64,
     /// The spans of the process, ordered by start; they may be nested.
+    #[serde(skip)]
     pub spans: Vec<Span>,
     /// The number of spans that did not fit in the buffer.
     #[serde(default)]
@@ -43,7 +45,7 @@ pub struct Row {
 }
 
 /// A piece of work, or a wait.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 pub struct Span {
     /// The purpose of the span.
     pub phase: Phase,
@@ -56,7 +58,7 @@ pub struct Span {
     /// The end time of the span.
     pub end: u64,
     /// The awaited row, if this is a wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub wait: Option<Awaited>,
     /// The errno if the operation failed, else 0.
     #[serde(default)]
@@ -64,7 +66,7 @@ pub struct Span {
 }
 
 /// The object of a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Awaited {
     /// Another row.
@@ -83,6 +85,11 @@ pub struct Handover {
 }
 
 impl Span {
+    /// Returns whether this is work of the runtime: neither a wait nor the execution of the container's program.
+    pub(crate) fn is_work(&self) -> bool {
+        self.wait.is_none() && self.phase != Phase::Program
+    }
+
     /// Returns the nanoseconds from start to end.
     pub fn took(&self) -> u64 {
         self.end.saturating_sub(self.start)

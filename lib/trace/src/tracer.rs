@@ -66,34 +66,19 @@ struct Kept {
 }
 
 #[derive(Debug)]
-struct Entry {
-    what: What,
-    start: u64,
-    end: u64,
-    errno: u16,
+enum Entry {
+    /// A span, with the name of the row that it waits for.
+    Span(Span, Option<&'static str>),
+    /// A step of a list, with its start, its end and its errno.
+    Step(&'static dyn Steps, usize, (u64, u64), u16),
 }
 
-#[derive(Debug)]
-enum What {
-    Named {
-        phase: Phase,
-        name: &'static str,
-        object: String,
-        awaits: Option<&'static str>,
-    },
-    Step(&'static dyn Steps, usize),
-    /// A wait for the end of the process in another row.
-    Lived(&'static str, String, usize),
-}
-
+/// A process that the command created.
 #[derive(Debug)]
 struct Actor {
-    name: &'static str,
-    pid: i32,
-    start: u64,
-    end: Option<u64>,
+    /// The row as far as it is known; the end is 0 if it is not.
+    row: Row,
     recorded: Option<(Recorder, &'static dyn Steps, usize)>,
-    entries: Vec<Entry>,
 }
 
 impl Default for Tracer {
@@ -185,26 +170,28 @@ impl Tracer {
         }
         let start = now();
         let result = work();
-        let end = now();
+        let time = (start, now());
         let errno = result.as_ref().err().map_or(0, Failed::errno);
-        let what = What::Named { phase, name, object: object.to_string(), awaits };
-        self.kept.borrow_mut().entries.push(Entry { what, start, end, errno });
+        self.keep(Span { errno, ..span(phase, name, object, time) }, awaits);
         result
     }
 
+    fn keep(&self, span: Span, awaits: Option<&'static str>) {
+        self.kept.borrow_mut().entries.push(Entry::Span(span, awaits));
+    }
+
     /// Records work that lasted from `start` to `end`.
-    pub fn add(&self, phase: Phase, name: &'static str, object: &str, (start, end): (u64, u64)) {
+    pub fn add(&self, phase: Phase, name: &'static str, object: &str, time: (u64, u64)) {
         if self.is_on() {
-            let what = What::Named { phase, name, object: object.to_string(), awaits: None };
-            self.kept.borrow_mut().entries.push(Entry { what, start, end, errno: 0 });
+            self.keep(span(phase, name, object, time), None);
         }
     }
 
     /// Records a step of a list; the step began at `start` and ends now.
     pub fn step(&self, steps: &'static dyn Steps, step: usize, start: u64, errno: u16) {
         if self.is_on() {
-            let what = What::Step(steps, step);
-            self.kept.borrow_mut().entries.push(Entry { what, start, end: now(), errno });
+            let entry = Entry::Step(steps, step, (start, now()), errno);
+            self.kept.borrow_mut().entries.push(entry);
         }
     }
 
@@ -218,14 +205,9 @@ impl Tracer {
         first: usize,
     ) {
         if self.is_on() {
-            self.kept.borrow_mut().actors.push(Actor {
-                name,
-                pid: pid.as_raw_pid(),
-                start: now(),
-                end: None,
-                recorded: Some((recorder.clone(), steps, first)),
-                entries: Vec::new(),
-            });
+            let row = row(name, pid, Some(0), now());
+            let recorded = Some((recorder.clone(), steps, first));
+            self.kept.borrow_mut().actors.push(Actor { row, recorded });
         }
     }
 
@@ -236,18 +218,12 @@ impl Tracer {
         pid: Pid,
         phase: Phase,
         object: &str,
-        (start, end): (u64, u64),
+        time: (u64, u64),
     ) {
         if self.is_on() {
-            let what = What::Named { phase, name, object: object.to_string(), awaits: None };
-            self.kept.borrow_mut().actors.push(Actor {
-                name,
-                pid: pid.as_raw_pid(),
-                start,
-                end: Some(end),
-                recorded: None,
-                entries: alloc::vec![Entry { what, start, end, errno: 0 }],
-            });
+            let spans = alloc::vec![span(phase, name, object, time)];
+            let row = Row { spans, end: time.1, ..row(name, pid, Some(0), time.0) };
+            self.kept.borrow_mut().actors.push(Actor { row, recorded: None });
         }
     }
 
@@ -256,9 +232,9 @@ impl Tracer {
     pub fn lived_awaited(&self, name: &'static str, pid: Pid, object: &str, time: (u64, u64)) {
         self.lived(name, pid, Phase::Bootstrap, object, time);
         if self.is_on() {
-            let mut kept = self.kept.borrow_mut();
-            let what = What::Lived(name, object.to_string(), kept.actors.len());
-            kept.entries.push(Entry { what, start: time.0, end: time.1, errno: 0 });
+            let wait = Some(Awaited::Row(self.kept.borrow().actors.len()));
+            let name = alloc::format!("await {name}");
+            self.keep(Span { wait, ..span(Phase::Bootstrap, &name, object, time) }, None);
         }
     }
 
@@ -271,41 +247,23 @@ impl Tracer {
             if name == PARENT {
                 return Awaited::Row(0);
             }
-            let at = kept.actors.iter().rposition(|actor| actor.name == name);
+            let at = kept.actors.iter().rposition(|actor| actor.row.name == name);
             at.map_or(Awaited::Other, |at| Awaited::Row(at + 1))
         };
-        let mut rows = Vec::with_capacity(kept.actors.len() + 1);
-        rows.push(Row {
-            name: PARENT.into(),
-            pid: rustix::process::getpid().as_raw_pid(),
-            parent: None,
-            start: self.began.get(),
-            end,
-            spans: spans(&kept.entries, &find),
-            lost: 0,
-        });
+        let own = row(PARENT, rustix::process::getpid(), None, self.began.get());
+        let mut rows = alloc::vec![Row { end, spans: spans(&kept.entries, &find), ..own }];
         for actor in &kept.actors {
-            let mut row = Row {
-                name: actor.name.into(),
-                pid: actor.pid,
-                parent: Some(0),
-                start: actor.start,
-                end: 0,
-                spans: spans(&actor.entries, &find),
-                lost: 0,
-            };
+            let mut row = actor.row.clone();
             if let Some((recorder, steps, first)) = &actor.recorded {
                 row.lost = recorder.lost();
                 row.start = recorder.birth().unwrap_or(row.start);
                 row.spans.extend(recorder.records().map(|record| {
-                    let mut span = labelled(*steps, first + usize::from(record.step), &find);
-                    (span.start, span.end) = (record.start, record.end);
-                    span.errno = record.errno;
-                    span
+                    let (start, end) = (record.start, record.end);
+                    let span = labelled(*steps, first + usize::from(record.step), &find);
+                    Span { start, end, errno: record.errno, ..span }
                 }));
+                row.end = row.spans.iter().map(|span| span.end).max().unwrap_or(row.start);
             }
-            let last = row.spans.iter().map(|span| span.end).max().unwrap_or(row.start);
-            row.end = actor.end.unwrap_or(last);
             rows.push(row);
         }
         close(&mut rows);
@@ -343,30 +301,23 @@ pub const PARENT: &str = "parent";
 /// The name of the row of the container's program.
 pub const PROGRAM: &str = "program";
 
+fn row(name: &str, pid: Pid, parent: Option<usize>, start: u64) -> Row {
+    Row { name: name.into(), pid: pid.as_raw_pid(), parent, start, ..Row::default() }
+}
+
+fn span(phase: Phase, name: &str, object: &str, (start, end): (u64, u64)) -> Span {
+    Span { phase, name: name.into(), object: object.into(), start, end, ..Span::default() }
+}
+
 fn spans(entries: &[Entry], find: &dyn Fn(&str) -> Awaited) -> Vec<Span> {
-    let mut spans: Vec<Span> = entries
-        .iter()
-        .map(|entry| {
-            let span = match &entry.what {
-                What::Step(steps, step) => labelled(*steps, *step, find),
-                What::Lived(name, object, row) => Span {
-                    phase: Phase::Bootstrap,
-                    name: alloc::format!("await {name}"),
-                    object: object.clone(),
-                    wait: Some(Awaited::Row(*row)),
-                    ..Span::default()
-                },
-                What::Named { phase, name, object, awaits } => Span {
-                    phase: *phase,
-                    name: (*name).into(),
-                    object: object.clone(),
-                    wait: awaits.map(find),
-                    ..Span::default()
-                },
-            };
-            Span { start: entry.start, end: entry.end, errno: entry.errno, ..span }
-        })
-        .collect();
+    let span = |entry: &Entry| match entry {
+        Entry::Span(span, awaits) => Span { wait: awaits.map(find).or(span.wait), ..span.clone() },
+        Entry::Step(steps, step, (start, end), errno) => {
+            let span = labelled(*steps, *step, find);
+            Span { start: *start, end: *end, errno: *errno, ..span }
+        }
+    };
+    let mut spans: Vec<Span> = entries.iter().map(span).collect();
     spans.sort_by_key(|span| span.start);
     spans
 }

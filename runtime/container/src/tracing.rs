@@ -122,7 +122,7 @@ impl Trace {
         }
         let Some((_, name)) = annotations.find(|(key, _)| *key == ANNOTATION) else { return };
         let Some(format) = Format::parse(name) else {
-            let known = Format::NAMES.join(", ");
+            let known = Format::ALL.map(Format::name).join(", ");
             let _ = core::fmt::Write::write_fmt(
                 &mut sys::stdio::Stderr,
                 format_args!(
@@ -161,10 +161,11 @@ impl Trace {
         *self.id.borrow_mut() = id.to_string();
         let destination = self.destination.borrow();
         let Some(destination) = &*destination else { return };
-        let text = destination.format().bytes(&self.timeline(&self.title(), id));
+        let text = destination.format().text(&self.timeline(&self.title(), id));
         match destination {
             Destination::File(pattern) => {
-                *self.draft.borrow_mut() = Draft::write(&self.fill_in(pattern, id), &text);
+                *self.draft.borrow_mut() =
+                    Draft::write(&self.fill_in(pattern, id), text.as_bytes());
             }
             _ => drop(core::hint::black_box(text)),
         }
@@ -198,15 +199,16 @@ impl Trace {
             None => return Ok(()),
         };
         let format = destination.format();
-        let text = format.bytes(&timeline);
+        let text = format.text(&timeline);
+        let text = text.as_bytes();
         match destination {
             Destination::Stderr => {
-                sys::stdio::write_all(sys::stdio::stderr(), &text)
+                sys::stdio::write_all(sys::stdio::stderr(), text)
                     .context("write trace", "stderr")?;
             }
-            Destination::File(path) => trace_file::write(&path, &text, self.draft.take())?,
+            Destination::File(path) => trace_file::write(&path, text, self.draft.take())?,
             Destination::Spool(_) => {
-                spool::write(&format!("{id}-{}{}", self.command, format.suffix()), &text)?;
+                spool::write(&format!("{id}-{}{}", self.command, format.suffix()), text)?;
             }
         }
         Ok(())

@@ -90,8 +90,7 @@ mod tests {
     #[test]
     fn reads_what_the_runtime_writes() {
         let file = std::env::temp_dir().join(format!("inside-{}.jsonl", std::process::id()));
-        let mut text = String::new();
-        Format::Lines.write(&mut text, &timeline()).expect("a string");
+        let text = Format::Lines.text(&timeline());
         let mut command = Command::new("/bin/sh");
         let script = format!("cat > {} <<'E'\n{text}E\n", file.display());
         command.args(["-c", &script]);

@@ -216,11 +216,7 @@ fn picture(format: Format, column: &Column, runtime: &str) -> Result<String, Err
         "of {} by {runtime}, the one nearest to the median",
         counted(column.starts.len(), "start")
     ));
-    let mut text = String::new();
-    format
-        .write(&mut text, &whole)
-        .map_err(|_| Error::Unfit(format!("the trace can't be written as {}", format.name())))?;
-    Ok(text)
+    Ok(format.text(&whole))
 }
 
 /// Joins the time lines of consecutive commands.

@@ -8,14 +8,14 @@ use core::fmt::{self, Write};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::nest::{Place, places};
-use super::text::{Exact, Json, awaited, error, origin};
+use super::places::{Place, places};
+use super::text::{Exact, awaited, error, origin};
 use crate::{Row, Timeline};
 
 /// Writes the events.
-pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
+pub fn write(out: &mut String, timeline: &Timeline) -> fmt::Result {
     let chrome = Chrome { timeline, origin: origin(timeline), tracks: tracks(timeline) };
-    out.write_str("{\"displayTimeUnit\":\"ns\",\"otherData\":{")?;
+    out.push_str("{\"displayTimeUnit\":\"ns\",\"otherData\":{");
     let (command, id) = (Json(&timeline.command), Json(&timeline.id));
     write!(out, "\"command\":{command},\"id\":{id}")?;
     for (index, note) in timeline.notes.iter().enumerate() {
@@ -24,12 +24,40 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     for (index, row) in timeline.rows.iter().enumerate().filter(|(_, row)| row.lost > 0) {
         write!(out, ",\"lost steps of row {index}\":\"{}\"", row.lost)?;
     }
-    out.write_str("},\"traceEvents\":[")?;
-    let mut events = Events { out, any: false };
-    chrome.names(&mut events)?;
-    chrome.slices(&mut events)?;
-    chrome.arrows(&mut events)?;
-    events.out.write_str("\n]}\n")
+    out.push_str("},\"traceEvents\":[");
+    chrome.names(out)?;
+    chrome.slices(out)?;
+    chrome.arrows(out)?;
+    out.push_str("\n]}\n");
+    Ok(())
+}
+
+/// Displays a string as JSON.
+struct Json<'a>(&'a str);
+
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self.0).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Writes the beginning of an event, with the keys that all events have.
+fn event(out: &mut String, ph: &str, name: &str, (pid, tid): (u64, u64)) -> fmt::Result {
+    let comma = if out.ends_with('[') { "" } else { "," };
+    let name = Json(name);
+    write!(out, "{comma}\n{{\"ph\":\"{ph}\",\"name\":{name},\"pid\":{pid},\"tid\":{tid}")
+}
+
+/// Writes the name or the place of a process or thread.
+fn metadata(
+    out: &mut String,
+    name: &str,
+    at: (u64, u64),
+    key: &str,
+    value: &dyn fmt::Display,
+) -> fmt::Result {
+    event(out, "M", name, at)?;
+    write!(out, ",\"args\":{{\"{key}\":{value}}}}}")
 }
 
 /// The track in which a row is drawn.
@@ -60,32 +88,6 @@ fn tracks(timeline: &Timeline) -> Vec<Track> {
     tracks
 }
 
-/// The list of events.
-struct Events<'a> {
-    out: &'a mut dyn Write,
-    any: bool,
-}
-
-impl Events<'_> {
-    /// Writes the beginning of an event, with the keys that all events have.
-    fn event(&mut self, ph: &str, name: &str, (pid, tid): (u64, u64)) -> fmt::Result {
-        let comma = if core::mem::replace(&mut self.any, true) { "," } else { "" };
-        let name = Json(name);
-        write!(self.out, "{comma}\n{{\"ph\":\"{ph}\",\"name\":{name},\"pid\":{pid},\"tid\":{tid}")
-    }
-
-    fn metadata(
-        &mut self,
-        name: &str,
-        at: (u64, u64),
-        key: &str,
-        value: &dyn fmt::Display,
-    ) -> fmt::Result {
-        self.event("M", name, at)?;
-        write!(self.out, ",\"args\":{{\"{key}\":{value}}}}}")
-    }
-}
-
 struct Chrome<'a> {
     timeline: &'a Timeline,
     origin: u64,
@@ -98,7 +100,7 @@ impl<'a> Chrome<'a> {
     }
 
     /// Writes the names and the order of processes and threads.
-    fn names(&self, events: &mut Events<'_>) -> fmt::Result {
+    fn names(&self, out: &mut String) -> fmt::Result {
         let mut threads = 0u64;
         for (index, (row, track)) in self.rows().enumerate() {
             let at = (track.pid, track.tid);
@@ -108,25 +110,24 @@ impl<'a> Chrome<'a> {
                     let comma = if name.is_empty() { "" } else { ", " };
                     write!(name, "{comma}{}", other.name)?;
                 }
-                events.metadata("process_name", at, "name", &Json(&name))?;
-                events.metadata("process_sort_index", at, "sort_index", &index)?;
+                metadata(out, "process_name", at, "name", &Json(&name))?;
+                metadata(out, "process_sort_index", at, "sort_index", &index)?;
             }
             for lane in 0..track.lanes {
                 let at = (track.pid, track.tid + lane);
-                events.metadata("thread_name", at, "name", &Json(&row.name))?;
-                events.metadata("thread_sort_index", at, "sort_index", &threads)?;
+                metadata(out, "thread_name", at, "name", &Json(&row.name))?;
+                metadata(out, "thread_sort_index", at, "sort_index", &threads)?;
                 threads += 1;
             }
         }
         Ok(())
     }
 
-    fn slices(&self, events: &mut Events<'_>) -> fmt::Result {
+    fn slices(&self, out: &mut String) -> fmt::Result {
         for (row, track) in self.rows() {
             for (span, place) in row.spans.iter().zip(&track.places) {
-                events.event("X", &span.name, (track.pid, track.tid + place.lane as u64))?;
+                event(out, "X", &span.name, (track.pid, track.tid + place.lane as u64))?;
                 let (ts, dur) = (self.at(span.start), Exact(span.took()));
-                let out = &mut *events.out;
                 write!(out, ",\"cat\":\"{}\",\"ts\":{ts},\"dur\":{dur},\"args\":{{", span.phase)?;
                 write!(out, "\"object\":{}", Json(&span.object))?;
                 if span.errno != 0 {
@@ -138,25 +139,25 @@ impl<'a> Chrome<'a> {
                 if let Some(whom) = awaited(self.timeline, span) {
                     write!(out, ",\"awaits\":{}", Json(whom))?;
                 }
-                out.write_str("}}")?;
+                out.push_str("}}");
             }
         }
         Ok(())
     }
 
-    fn arrows(&self, events: &mut Events<'_>) -> fmt::Result {
+    fn arrows(&self, out: &mut String) -> fmt::Result {
         for (id, arrow) in self.timeline.handovers().into_iter().enumerate() {
             let (from, to) = (self.bind(arrow.from, false), self.bind(arrow.to, true));
             let (Some((from, begin)), Some((to, end))) = (from, to) else { continue };
             if begin > end {
                 continue;
             }
-            events.event("s", "hand-over", from)?;
+            event(out, "s", "hand-over", from)?;
             let ts = self.at(begin);
-            write!(events.out, ",\"cat\":\"hand-over\",\"id\":{id},\"ts\":{ts}}}")?;
-            events.event("f", "hand-over", to)?;
+            write!(out, ",\"cat\":\"hand-over\",\"id\":{id},\"ts\":{ts}}}")?;
+            event(out, "f", "hand-over", to)?;
             let ts = self.at(end);
-            write!(events.out, ",\"cat\":\"hand-over\",\"id\":{id},\"bp\":\"e\",\"ts\":{ts}}}")?;
+            write!(out, ",\"cat\":\"hand-over\",\"id\":{id},\"bp\":\"e\",\"ts\":{ts}}}")?;
         }
         Ok(())
     }
@@ -167,16 +168,15 @@ impl<'a> Chrome<'a> {
     /// `time`.
     fn bind(&self, (row, time): (usize, u64), to: bool) -> Option<((u64, u64), u64)> {
         let (row, track) = (self.timeline.rows.get(row)?, self.tracks.get(row)?);
-        let span = |index: usize| row.spans.get(index);
-        let spans = || row.spans.iter().enumerate().filter(|(_, span)| span.end > span.start);
-        let open = spans().filter(|(_, span)| span.start < time && time <= span.end);
-        let open = open.max_by_key(|(_, span)| span.start);
+        let spans =
+            || row.spans.iter().zip(&track.places).filter(|(span, _)| span.end > span.start);
+        let open = spans().filter(|(span, _)| span.start < time && time <= span.end);
+        let open = open.max_by_key(|(span, _)| span.start);
         let beside = || match to {
-            true => spans().filter(|(_, span)| span.start >= time).min_by_key(|(_, s)| s.start),
-            false => spans().filter(|(_, span)| span.end < time).max_by_key(|(_, s)| s.end),
+            true => spans().filter(|(span, _)| span.start >= time).min_by_key(|(s, _)| s.start),
+            false => spans().filter(|(span, _)| span.end < time).max_by_key(|(s, _)| s.end),
         };
-        let (index, _) = open.or_else(beside)?;
-        let (span, place) = (span(index)?, track.places.get(index)?);
+        let (span, place) = open.or_else(beside)?;
         let moment = time.saturating_sub(1).clamp(span.start, span.end - 1);
         Some(((track.pid, track.tid + place.lane as u64), moment))
     }
@@ -188,56 +188,65 @@ impl<'a> Chrome<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use crate::Format;
     use crate::format::sample;
     use proptest::prelude::*;
+    use serde::Deserialize;
     use serde_json::Value;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Converts a time of an event from microseconds to nanoseconds.
-    fn time(event: &Value, key: &str) -> u64 {
-        let text = event[key].as_number().expect(key).to_string();
-        let micros: f64 = text.parse().unwrap();
-        (micros * 1000.0).round() as u64
+    #[derive(Deserialize)]
+    struct Trace {
+        #[serde(rename = "displayTimeUnit")]
+        unit: String,
+        #[serde(rename = "traceEvents")]
+        events: Vec<Event>,
+    }
+
+    #[derive(Deserialize, Default)]
+    #[serde(default)]
+    struct Event {
+        ph: String,
+        name: String,
+        pid: Option<u64>,
+        tid: Option<u64>,
+        cat: String,
+        ts: f64,
+        dur: f64,
+        id: u64,
+        bp: Option<String>,
+        args: Value,
     }
 
     /// Checks that a trace follows the rules of the Trace Event Format. Returns the number of events of each kind.
     fn check(text: &str) -> BTreeMap<String, usize> {
-        let trace: Value = serde_json::from_str(text).unwrap();
-        assert!(["ms", "ns"].contains(&trace["displayTimeUnit"].as_str().unwrap()));
+        let trace: Trace = serde_json::from_str(text).unwrap();
+        assert_eq!(trace.unit, "ns");
+        let nanoseconds = |micros: f64| (micros * 1000.0).round() as u64;
         let mut slices: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();
         let (mut flows, mut named, mut kinds) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
-        for event in trace["traceEvents"].as_array().unwrap() {
-            let text = |key: &str| event[key].as_str().unwrap_or_else(|| panic!("{key}: {event}"));
-            let number =
-                |key: &str| event[key].as_u64().unwrap_or_else(|| panic!("{key}: {event}"));
-            let track = (number("pid"), number("tid"));
-            *kinds.entry(text("ph").to_string()).or_default() += 1;
-            match text("ph") {
-                "M" => match text("name") {
-                    "process_name" => assert!(event["args"]["name"].is_string()),
-                    "thread_name" => {
-                        assert!(event["args"]["name"].is_string());
-                        assert!(named.insert(track), "a track is named once");
-                    }
-                    "process_sort_index" | "thread_sort_index" => {
-                        assert!(event["args"]["sort_index"].is_u64());
-                    }
-                    other => panic!("{other}"),
-                },
-                "X" => {
-                    assert!(event["name"].is_string() && event["args"].is_object());
-                    assert!(event["cat"].is_string());
-                    let ts = time(event, "ts");
-                    slices.entry(track).or_default().push((ts, ts + time(event, "dur")));
+        for Event { ph, name, pid, tid, cat, ts, dur, id, bp, args } in trace.events {
+            let (track, at) = ((pid.unwrap(), tid.unwrap()), nanoseconds(ts));
+            match (&*ph, &*name) {
+                ("M", "process_name") => assert!(args["name"].is_string()),
+                ("M", "thread_name") => {
+                    assert!(args["name"].is_string());
+                    assert!(named.insert(track), "a track is named once");
                 }
-                ph @ ("s" | "f") => {
-                    assert_eq!(event.get("bp").and_then(Value::as_str), (ph == "f").then_some("e"));
-                    let key = (number("id"), text("cat").to_string(), text("name").to_string());
-                    flows.push((key, ph.to_string(), track, time(event, "ts")));
+                ("M", "process_sort_index" | "thread_sort_index") => {
+                    assert!(args["sort_index"].is_u64());
                 }
-                other => panic!("{other}"),
+                ("X", _) => {
+                    assert!(args.is_object() && !cat.is_empty());
+                    slices.entry(track).or_default().push((at, at + nanoseconds(dur)));
+                }
+                ("s" | "f", "hand-over") => {
+                    assert_eq!(bp.as_deref(), (ph == "f").then_some("e"));
+                    flows.push((id, ph.clone(), track, at));
+                }
+                other => panic!("{other:?}"),
             }
+            *kinds.entry(ph).or_default() += 1;
         }
         for (track, slices) in &mut slices {
             assert!(named.contains(track));
@@ -252,11 +261,11 @@ mod tests {
             }
         }
         for pair in flows.chunks(2) {
-            let [(key, s, _, from), (other, f, _, to)] = pair else { panic!("{pair:?}") };
-            assert_eq!((key, &**s, &**f), (other, "s", "f"));
+            let [(id, s, _, from), (other, f, _, to)] = pair else { panic!("{pair:?}") };
+            assert_eq!((id, &**s, &**f), (other, "s", "f"));
             assert!(from <= to, "arrows point forwards");
         }
-        let ids: BTreeSet<_> = flows.iter().map(|(key, ..)| key).collect();
+        let ids: BTreeSet<_> = flows.iter().map(|(id, ..)| id).collect();
         assert_eq!(ids.len() * 2, flows.len());
         for (_, _, track, at) in &flows {
             let open = slices[track].iter().any(|(start, end)| start <= at && at < end);
@@ -265,38 +274,16 @@ mod tests {
         kinds
     }
 
-    fn chrome(timeline: &Timeline) -> String {
-        let mut text = String::new();
-        write(&mut text, timeline).unwrap();
-        text
-    }
-
     #[test]
-    fn the_samples_follow_the_rules_and_keep_each_span_and_arrow() {
-        for timeline in [sample::start(), sample::long(), sample::failed(), sample::threads()] {
-            let kinds = check(&chrome(&timeline));
+    fn samples_keep_each_span_and_arrow() {
+        for timeline in ["run", "failed"].map(sample::read) {
+            let kinds = check(&Format::Chrome.text(&timeline));
             let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
             assert_eq!(kinds["X"], spans);
             let arrows = timeline.handovers();
             let arrows = arrows.iter().filter(|arrow| timeline.rows.get(arrow.from.0).is_some());
-            let arrows = arrows.filter(|arrow| arrow.from.0 < timeline.rows.len()).count();
-            assert_eq!(kinds.get("s").copied().unwrap_or(0), arrows);
+            assert_eq!(kinds.get("s").copied().unwrap_or(0), arrows.count());
         }
-    }
-
-    #[test]
-    fn init_and_its_program_are_threads_of_one_process() {
-        let timeline = sample::start();
-        let tracks = tracks(&timeline);
-        assert_eq!(tracks[2].pid, tracks[3].pid);
-        assert_ne!(tracks[2].tid, tracks[3].tid);
-        let text = chrome(&timeline);
-        assert!(text.contains("\"name\":\"init, program\""));
-        assert!(text.contains("\"object\":\"proc on /proc\""));
-        assert!(text.contains("\"awaits\":\"init\""));
-        assert!(
-            chrome(&sample::failed()).contains("\"errno\":1,\"error\":\"operation not permitted\"")
-        );
     }
 
     proptest! {
@@ -309,7 +296,7 @@ mod tests {
                     (span.start, span.end) = (span.start % 5000, span.end % 5000);
                 }
             }
-            check(&chrome(&timeline));
+            check(&Format::Chrome.text(&timeline));
         }
     }
 }

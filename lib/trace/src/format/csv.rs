@@ -1,6 +1,6 @@
 //! Comma-separated values (RFC 4180): a line per span, with times in microseconds.
 
-use core::fmt;
+use core::fmt::{self, Write};
 
 use alloc::string::String;
 
@@ -8,25 +8,17 @@ use super::text::{Exact, awaited, origin};
 use crate::{Account, Timeline};
 
 /// Writes the lines.
-pub fn write(out: &mut dyn fmt::Write, timeline: &Timeline) -> fmt::Result {
+pub fn write(out: &mut String, timeline: &Timeline) -> fmt::Result {
     let origin = origin(timeline);
-    out.write_str("row,pid,phase,name,object,start_us,took_us,self_us,wait,errno\r\n")?;
+    out.push_str("row,pid,phase,name,object,start_us,took_us,self_us,wait,errno\r\n");
     for row in &timeline.rows {
         for (span, &own) in row.spans.iter().zip(&Account::of(row).own) {
-            write!(
-                out,
-                "{},{},{},{},{},{},{},{},{},{}\r\n",
-                Field(&row.name),
-                row.pid,
-                span.phase,
-                Field(&span.name),
-                Field(&span.object),
-                Exact(span.start.saturating_sub(origin)),
-                Exact(span.took()),
-                Exact(own),
-                Field(awaited(timeline, span).unwrap_or_default()),
-                span.errno,
-            )?;
+            let start = span.start.saturating_sub(origin);
+            write!(out, "{},{},{},", Field(&row.name), row.pid, span.phase)?;
+            write!(out, "{},{},", Field(&span.name), Field(&span.object))?;
+            write!(out, "{},{},{},", Exact(start), Exact(span.took()), Exact(own))?;
+            let awaited = Field(awaited(timeline, span).unwrap_or_default());
+            write!(out, "{awaited},{}\r\n", span.errno)?;
         }
     }
     Ok(())
@@ -40,8 +32,7 @@ impl fmt::Display for Field<'_> {
         if !self.0.contains([',', '"', '\r', '\n']) {
             return f.write_str(self.0);
         }
-        let doubled: String = self.0.replace('"', "\"\"");
-        write!(f, "\"{doubled}\"")
+        write!(f, "\"{}\"", self.0.replace('"', "\"\""))
     }
 }
 
@@ -75,12 +66,6 @@ mod tests {
         }
         assert!(record.is_empty() && field.is_empty(), "the last line ends too");
         records
-    }
-
-    #[test]
-    fn fields_are_quoted_where_they_must_be() {
-        let fields = ["a b", "a,b", "say \"a\"", "a\nb"].map(|text| Field(text).to_string());
-        assert_eq!(fields, ["a b", "\"a,b\"", "\"say \"\"a\"\"\"", "\"a\nb\""]);
     }
 
     proptest! {

@@ -1,9 +1,7 @@
 //! An SVG picture, with a lane per row, a box per span in the colour of its phase, arrows for hand-overs, and a line
 //! below the boxes for the critical path. It is self-contained: it needs no scripts, fonts or external resources.
 
-mod label;
 mod lane;
-mod legend;
 mod scale;
 
 use core::fmt::{self, Write};
@@ -12,17 +10,12 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use self::label::fit;
-use self::lane::{GAP, LEVEL, LINE, Lane, PATH, SMALL, within};
-use self::legend::legend;
-use self::scale::{LEFT, Px, Scale, Tick};
-use super::text::{Time, awaited, step};
-use crate::{Account, Handover, Phase, Row, Span, Timeline, critical_path};
-
-/// The width of the picture, in pixels.
-const WIDTH: u64 = 1400;
-/// The margin around the picture's contents, in pixels.
-const MARGIN: u64 = 24;
+use self::lane::{GAP, LEVEL, LINE, Lane, PATH, SMALL, fit, within};
+use self::scale::{LEFT, MARGIN, Px, Scale, Tick, WIDTH};
+use super::text::{Time, awaited, notes, share, step};
+use crate::account::phase_sums;
+use crate::timeline::Handover;
+use crate::{Account, Phase, Row, Span, Timeline, critical_path};
 
 /// Returns the colour of a phase and the colour of text on it, from the Okabe-Ito palette, which colour-blind people
 /// can distinguish.
@@ -41,31 +34,30 @@ const fn colours(phase: Phase) -> (&'static str, &'static str) {
 }
 
 /// Writes the picture.
-pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
+pub fn write(out: &mut String, timeline: &Timeline) -> fmt::Result {
     let scale = Scale::of(timeline);
-    let arrows = timeline.handovers();
-    let arrows: Vec<Handover> =
-        arrows.into_iter().filter(|arrow| arrow.from.0 != arrow.to.0).collect();
+    let mut arrows = timeline.handovers();
+    arrows.retain(|arrow| arrow.from.0 != arrow.to.0);
     let accounts: Vec<Account> = timeline.rows.iter().map(Account::of).collect();
     let legend = legend(timeline, &accounts);
-    let axis =
-        legend::TOP + legend::height(legend.len()) + if scale.quiet.is_some() { 42 } else { 30 };
+    let lines = legend.len().div_ceil(ENTRIES) as u64;
+    let axis = LEGEND + lines * ENTRY + if scale.quiet.is_some() { 42 } else { 30 };
 
     let mut lanes: Vec<Lane<'_>> = Vec::with_capacity(timeline.rows.len());
-    let mut y = axis + 16;
+    let mut bottom = axis + 16;
     for (index, row) in timeline.rows.iter().enumerate() {
-        let lane = Lane::new(row, &scale, y, taken(&arrows, &scale, index));
-        y += lane.height();
+        let lane = Lane::new(row, &scale, bottom, taken(&arrows, &scale, index));
+        bottom += lane.height();
         lanes.push(lane);
     }
-    let bottom = y;
-    let notes = notes(timeline);
+    let notes = notes(timeline).filter_map(|note| fit(&note, SMALL, (WIDTH - 2 * MARGIN) * 10));
+    let notes: Vec<String> = notes.collect();
     let height = bottom + notes.len() as u64 * 18 + MARGIN;
 
     let picture = Picture { timeline, scale, lanes, axis, bottom };
     picture.head(out, height)?;
     for (place, entry) in legend.iter().enumerate() {
-        entry.write(out, place)?;
+        entry.write(out, place as u64)?;
     }
     picture.axis(out)?;
     picture.lives(out)?;
@@ -75,10 +67,65 @@ pub fn write(out: &mut dyn Write, timeline: &Timeline) -> fmt::Result {
     picture.labels(out)?;
     picture.gap(out)?;
     for (index, note) in notes.iter().enumerate() {
-        let y = bottom + 16 + index as u64 * 18;
-        text(out, (Px(MARGIN * 10), y), "class=\"q\"", note)?;
+        text(out, (Px(MARGIN * 10), bottom + 16 + index as u64 * 18), "class=\"q\"", note)?;
     }
     out.write_str("</svg>\n")
+}
+
+/// The number of entries of the legend in a line.
+const ENTRIES: usize = 7;
+/// The vertical position of the legend, and the height of an entry, in pixels.
+const LEGEND: u64 = 58;
+const ENTRY: u64 = 40;
+
+/// An entry of the legend: the element and the attributes of its mark, a name, and what it means or adds up to.
+struct Entry(&'static str, String, &'static str, String);
+
+impl Entry {
+    /// Writes the entry at the position with the index `place`.
+    fn write(&self, out: &mut String, place: u64) -> fmt::Result {
+        let Self(mark, fill, name, value) = self;
+        let columns = ENTRIES as u64;
+        let x = MARGIN + place % columns * (WIDTH - 2 * MARGIN) / columns;
+        let y = LEGEND + place / columns * ENTRY;
+        writeln!(out, "<g transform=\"translate({x} {y})\"><{mark} {fill}/>")?;
+        text(out, (Px(240), 12), "font-size=\"12\" font-weight=\"bold\"", name)?;
+        text(out, (Px(240), 26), "class=\"q\"", value)?;
+        out.write_str("</g>\n")
+    }
+}
+
+/// Returns the legend: the time per phase, and the colours and lines of the picture.
+fn legend(timeline: &Timeline, accounts: &[Account]) -> Vec<Entry> {
+    const SWATCH: &str = "rect width=\"16\" height=\"16\"";
+    let sums = phase_sums(timeline, accounts);
+    let total = sums.iter().map(|sum| sum.time).fold(0, u64::saturating_add);
+    let fill = |phase| format!("fill=\"{}\"", colours(phase).0);
+    let phase = |sum: crate::account::PhaseSum| {
+        let share = share(sum.time, total);
+        let value = format!("{}, {}.{} %", Time(sum.time), share / 10, share % 10);
+        Entry(SWATCH, fill(sum.phase), sum.phase.name(), value)
+    };
+    let mut entries: Vec<Entry> = sums.into_iter().map(phase).collect();
+    let mut time = |fill: String, name, of: &dyn Fn(&Row, &Account) -> u64| {
+        let times = timeline.rows.iter().zip(accounts).map(|(row, account)| of(row, account));
+        let sum = times.fold(0, u64::saturating_add);
+        if sum > 0 {
+            entries.push(Entry(SWATCH, fill, name, format!("{}", Time(sum))));
+        }
+    };
+    time(fill(Phase::Program), "program", &|row, account| account.work(row, Phase::Program));
+    time("fill=\"url(#w)\" stroke=\"#ccc\"".into(), "waiting", &|row, account| account.waited(row));
+    time("class=\"l\"".into(), "between steps", &|_, account| account.between);
+    let mut meaning = |mark, fill: &str, name, value: &str| {
+        entries.push(Entry(mark, fill.into(), name, value.into()));
+    };
+    if timeline.rows.iter().flat_map(|row| &row.spans).any(|span| span.errno != 0) {
+        meaning(SWATCH, "class=\"f\" fill=\"#fff\"", "failed", "the step has an error");
+    }
+    meaning("path", "class=\"c\" d=\"M0 8H16\"", "critical path", "what the end waited for");
+    meaning("path", "class=\"a\" d=\"M0 8H16\"", "hand-over", "birth, or end of a wait");
+    entries
 }
 
 /// Returns the horizontal ranges below a row in which no labels are allowed, because of arrows or because of the period
@@ -111,7 +158,7 @@ struct Picture<'a> {
 }
 
 impl Picture<'_> {
-    fn head(&self, out: &mut dyn Write, height: u64) -> fmt::Result {
+    fn head(&self, out: &mut String, height: u64) -> fmt::Result {
         let Timeline { command, id, .. } = self.timeline;
         let name = format!("{command} {id}");
         let name = fit(name.trim_end(), 20, 10_000).unwrap_or_default();
@@ -134,7 +181,7 @@ impl Picture<'_> {
         )
     }
 
-    fn axis(&self, out: &mut dyn Write) -> fmt::Result {
+    fn axis(&self, out: &mut String) -> fmt::Result {
         let (ticks, step) = self.scale.ticks();
         let (axis, bottom) = (self.axis, self.bottom - GAP / 2);
         for time in ticks {
@@ -147,7 +194,7 @@ impl Picture<'_> {
     }
 
     /// Draws the rows' names and lifetimes.
-    fn lives(&self, out: &mut dyn Write) -> fmt::Result {
+    fn lives(&self, out: &mut String) -> fmt::Result {
         for lane in &self.lanes {
             let Row { name, pid, start, end, .. } = lane.row;
             let middle = (lane.top + lane.boxes_end()) / 2;
@@ -167,7 +214,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    fn arrows(&self, out: &mut dyn Write, arrows: &[Handover]) -> fmt::Result {
+    fn arrows(&self, out: &mut String, arrows: &[Handover]) -> fmt::Result {
         for arrow in arrows {
             let (Some(from), Some(to)) = (self.lanes.get(arrow.from.0), self.lanes.get(arrow.to.0))
             else {
@@ -190,7 +237,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    fn boxes(&self, out: &mut dyn Write, accounts: &[Account]) -> fmt::Result {
+    fn boxes(&self, out: &mut String, accounts: &[Account]) -> fmt::Result {
         for (lane, account) in self.lanes.iter().zip(accounts) {
             for (index, (span, &own)) in lane.row.spans.iter().zip(&account.own).enumerate() {
                 let (from, to) = (self.scale.x(span.start), self.scale.x(span.end));
@@ -235,7 +282,7 @@ impl Picture<'_> {
         tip + &format!(", at {}", Time(self.scale.at(span.start)))
     }
 
-    fn path(&self, out: &mut dyn Write) -> fmt::Result {
+    fn path(&self, out: &mut String) -> fmt::Result {
         let path = critical_path(self.timeline);
         for visit in path.chunk_by(|a, b| a.row == b.row) {
             let (Some(first), Some(last)) = (visit.first(), visit.last()) else { continue };
@@ -247,7 +294,7 @@ impl Picture<'_> {
         Ok(())
     }
 
-    fn labels(&self, out: &mut dyn Write) -> fmt::Result {
+    fn labels(&self, out: &mut String) -> fmt::Result {
         for lane in &self.lanes {
             for label in &lane.labels.placed {
                 let base = lane.boxes_end() + PATH + label.line as u64 * LINE + 10;
@@ -262,7 +309,7 @@ impl Picture<'_> {
 
     /// Draws the marks of the period that the time axis shortens: two strokes through the lanes, and the duration of
     /// the period.
-    fn gap(&self, out: &mut dyn Write) -> fmt::Result {
+    fn gap(&self, out: &mut String) -> fmt::Result {
         let Some((from, to)) = self.scale.quiet else { return Ok(()) };
         let (x1, x2) = (self.scale.x(from).0, self.scale.x(to).0);
         let middle = (x1 + x2) / 2;
@@ -290,16 +337,8 @@ const STYLE: &str = "<defs>\
 .c{stroke:#111;fill:none;stroke-width:3}.f{stroke:#d00000;stroke-width:2}\
 .h{stroke:#bbb;stroke-width:.7}.k{stroke:#999;fill:none}</style>\n";
 
-/// Returns the notes below the lanes.
-fn notes(timeline: &Timeline) -> Vec<String> {
-    let lost = timeline.rows.iter().filter(|row| row.lost > 0);
-    let lost = lost.map(|row| format!("{}: {} steps found no room", row.name, row.lost));
-    let all = lost.chain(timeline.notes.iter().cloned());
-    all.filter_map(|note| fit(&note, SMALL, (WIDTH - 2 * MARGIN) * 10)).collect()
-}
-
 /// Writes a text.
-fn text(out: &mut dyn Write, (x, y): (Px, u64), attributes: &str, text: &str) -> fmt::Result {
+fn text(out: &mut String, (x, y): (Px, u64), attributes: &str, text: &str) -> fmt::Result {
     writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>", Xml(text))
 }
 
@@ -327,6 +366,7 @@ impl fmt::Display for Xml<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Format;
     use crate::format::sample;
     use proptest::prelude::*;
 
@@ -373,44 +413,13 @@ mod tests {
         }
     }
 
-    fn picture(timeline: &Timeline) -> String {
-        let mut text = String::new();
-        write(&mut text, timeline).unwrap();
-        text
-    }
-
-    #[test]
-    fn a_start_is_a_box_a_span_and_an_arrow_a_handover() {
-        let timeline = sample::start();
-        let elements = elements(&picture(&timeline));
-        let count = |name: &str, class: Option<&str>| {
-            let named = elements.iter().filter(|(other, _)| other == name);
-            named
-                .filter(|(_, a)| {
-                    class == a.iter().find(|(key, _)| key == "class").map(|(_, v)| &**v)
-                })
-                .count()
-        };
-        let waits: usize =
-            timeline.rows.iter().flat_map(|row| &row.spans).filter(|s| s.wait.is_some()).count();
-        assert_eq!(count("rect", Some("h")), waits);
-        let legend = 1;
-        assert_eq!(count("path", Some("a")), timeline.handovers().len() + legend);
-        assert_eq!(count("rect", Some("l")), timeline.rows.len() + legend);
-    }
-
-    #[test]
-    fn a_failure_is_told_by_more_than_its_colour() {
-        let text = picture(&sample::failed());
-        assert!(text.contains("mount sysfs on /sys: operation not permitted</text>"));
-        assert!(text.contains("init &lt;runc &amp; &quot;friends&quot;&gt;\u{fffd}[31m</text>"));
-        assert!(text.contains(">parent: 12 steps found no room</text>"));
-    }
-
     proptest! {
         #[test]
         fn a_picture_of_anything_is_well_formed_and_within_its_frame(timeline in sample::anything()) {
-            for (name, attributes) in elements(&picture(&timeline)) {
+            let text = Format::Svg.text(&timeline);
+            let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
+            prop_assert_eq!(text.matches("</title></rect>").count(), spans);
+            for (name, attributes) in elements(&text) {
                 let number = |key: &str| {
                     let value = attributes.iter().find(|(other, _)| other == key)?;
                     value.1.parse::<f64>().ok()

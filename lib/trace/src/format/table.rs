@@ -1,14 +1,19 @@
 //! A human-readable table: each step, the phases, the rows, the slowest steps, and the critical path.
+//!
+//! A trace of a start consists of thousands of short pieces. They are appended without core::fmt, which takes several
+//! times as long for each piece, because it writes through `dyn`.
 
-use core::fmt::Write;
+use core::cmp::Reverse;
+use core::fmt::{self, Write};
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::buffer::Buffer;
-use super::nest::{Place, places};
-use super::text::{Share, awaited, micros, origin, put_step};
-use crate::critical::{cuts, dearest, first, order, path, sums_of};
-use crate::{Account, Phase, Span, Stretch, Timeline};
+use super::places::{Place, places};
+use super::text::{awaited, micros, notes, number, origin, plain, put_step, share};
+use crate::account::phase_sums;
+use crate::critical::{cuts, path};
+use crate::{Account, Span, Stretch, Timeline};
 
 /// The number of slowest steps to print.
 const SLOWEST: usize = 10;
@@ -20,15 +25,15 @@ const NAMED: usize = 4;
 const TIME: usize = 10;
 const PHASE: usize = 13;
 
-/// Returns the whole table.
-pub fn text(timeline: &Timeline) -> Buffer {
+/// Writes the whole table.
+pub fn write(out: &mut String, timeline: &Timeline) -> fmt::Result {
     let names = timeline.rows.iter().map(|row| row.name.chars().count());
     let width = names.max().unwrap_or(0).clamp(3, 16);
     let cuts = cuts(timeline);
     let pieces = timeline.rows.iter().zip(&cuts);
     let accounts: Vec<Account> =
         pieces.map(|(row, pieces)| Account::of_pieces(row, pieces)).collect();
-    let names: Vec<Buffer> = timeline.rows.iter().map(|row| column(&row.name, width)).collect();
+    let names: Vec<String> = timeline.rows.iter().map(|row| column(&row.name, width)).collect();
     let rows = timeline.rows.iter().zip(&accounts).zip(&names);
     let told: Vec<Told<'_>> = rows
         .flat_map(|((row, account), name)| {
@@ -36,32 +41,47 @@ pub fn text(timeline: &Timeline) -> Buffer {
             spans.map(move |((span, &own), place)| Told { name, span, own, place })
         })
         .collect();
-    let mut table = Table {
-        out: Buffer::with_room(4096 + told.len() * 128),
-        timeline,
-        origin: origin(timeline),
-        width,
-    };
+    let mut table = Table { out, timeline, origin: origin(timeline), width };
     table.head();
     table.steps(&told);
     table.phases(&accounts);
-    table.rows(&accounts, &names);
+    table.rows(&accounts, &names)?;
     table.slowest(&told);
-    table.critical(&cuts, &names);
+    table.critical(&path(timeline, &cuts), &names);
     table.notes();
-    table.out
+    Ok(())
 }
 
 /// Returns a row's name, padded to its column.
-fn column(name: &str, width: usize) -> Buffer {
-    let mut column = Buffer::with_room(32);
-    column.plain(name);
-    column.fill(0, width);
+fn column(name: &str, width: usize) -> String {
+    let mut column = String::with_capacity(32);
+    plain(&mut column, name);
+    fill(&mut column, 0, width);
     column
 }
 
+/// Pads with spaces until there are `width` characters from the byte offset `start` on.
+fn fill(out: &mut String, start: usize, width: usize) {
+    let chars = out.get(start..).unwrap_or_default().chars().count();
+    (chars..width).for_each(|_| out.push(' '));
+}
+
+/// Appends a right-aligned number.
+fn right(out: &mut String, value: u64, width: usize) {
+    let digits = value.checked_ilog10().unwrap_or(0) as usize + 1;
+    (digits..width).for_each(|_| out.push(' '));
+    number(out, value);
+}
+
+/// Appends a number given in tenths, such as 123 as `12.3`, right-aligned.
+fn tenths(out: &mut String, tenths: u64, width: usize) {
+    right(out, tenths / 10, width.saturating_sub(2));
+    out.push('.');
+    number(out, tenths % 10);
+}
+
 struct Table<'a> {
-    out: Buffer,
+    out: &'a mut String,
     timeline: &'a Timeline,
     origin: u64,
     /// The width of the column of row names.
@@ -71,7 +91,7 @@ struct Table<'a> {
 /// A span, together with the texts of the columns printed for it.
 struct Told<'a> {
     /// The name of the span's row, padded to the width of its column.
-    name: &'a Buffer,
+    name: &'a str,
     span: &'a Span,
     own: u64,
     place: Place,
@@ -80,70 +100,81 @@ struct Told<'a> {
 impl Table<'_> {
     fn head(&mut self) {
         let timeline = self.timeline;
-        self.out.plain(&timeline.command);
+        plain(self.out, &timeline.command);
         if !timeline.id.is_empty() {
-            self.out.text(" ");
-            self.out.plain(&timeline.id);
+            self.text(" ");
+            plain(self.out, &timeline.id);
         }
-        self.out.text(": ");
-        self.out.tenths(micros(timeline.end().saturating_sub(timeline.start())), 0);
-        self.out.text(" µs\n");
+        self.text(": ");
+        tenths(self.out, micros(timeline.end().saturating_sub(timeline.start())), 0);
+        self.text(" µs\n");
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.push_str(text);
     }
 
     /// Appends a duration.
     fn time(&mut self, nanoseconds: u64) {
-        self.out.tenths(micros(nanoseconds), TIME);
+        tenths(self.out, micros(nanoseconds), TIME);
     }
 
     /// Appends a time, relative to the start.
     fn at(&mut self, time: u64) {
         self.time(time.saturating_sub(self.origin));
+        self.text(" ");
+    }
+
+    /// Appends a left-aligned text.
+    fn left(&mut self, text: &str, width: usize) {
+        let start = self.out.len();
+        self.text(text);
+        fill(self.out, start, width);
     }
 
     /// Appends the columns for the row and the phase of a step.
     fn whose(&mut self, told: &Told<'_>) {
-        self.out.text("  ");
-        self.out.append(told.name);
-        self.out.text("  ");
-        self.out.left(told.span.phase.name(), PHASE);
-        self.out.text("  ");
+        self.text("  ");
+        self.text(told.name);
+        self.text("  ");
+        self.left(told.span.phase.name(), PHASE);
+        self.text("  ");
     }
 
     /// Appends a line of headings: `before`, the heading of the column of row names, and `after`.
     fn title(&mut self, before: &str, after: &str) {
-        self.out.text(before);
-        self.out.left("ROW", self.width);
-        self.out.text(after);
+        self.text(before);
+        self.left("ROW", self.width);
+        self.text(after);
     }
 
     fn steps(&mut self, all: &[Told<'_>]) {
         self.title("\n     AT µs    TOOK µs  ", "  PHASE          STEP\n");
-        let start = |index: usize| all.get(index).map(|told| told.span.start);
-        for index in order(all.len(), &|a, b| start(a).cmp(&start(b))) {
-            let Some(told) = all.get(index) else { continue };
+        let mut by_start: Vec<&Told<'_>> = all.iter().collect();
+        by_start.sort_by_key(|told| told.span.start);
+        for told in by_start {
             self.at(told.span.start);
-            self.out.text(" ");
             self.time(told.span.took());
             self.whose(told);
-            self.out.fill(self.out.len(), told.place.depth.min(8) * 2);
-            put_step(&mut self.out, told.span);
+            self.left("", told.place.depth.min(8) * 2);
+            put_step(self.out, told.span);
             match awaited(self.timeline, told.span) {
-                Some("other") => self.out.text("  (waits)"),
+                Some("other") => self.text("  (waits)"),
                 Some(whom) => {
-                    self.out.text("  (waits for ");
-                    self.out.plain(whom);
-                    self.out.text(")");
+                    self.text("  (waits for ");
+                    plain(self.out, whom);
+                    self.text(")");
                 }
                 None => {}
             }
-            self.out.text("\n");
+            self.text("\n");
         }
     }
 
     fn phases(&mut self, accounts: &[Account]) {
-        let sums = self.timeline.phase_sums_of(accounts);
+        let sums = phase_sums(self.timeline, accounts);
         let total = sums.iter().fold(0u64, |total, sum| total.saturating_add(sum.time));
-        self.out.text("\nPHASE            WORK µs   SHARE  STEPS  CALLS\n");
+        self.text("\nPHASE            WORK µs   SHARE  STEPS  CALLS\n");
         let [mut all_steps, mut all_calls] = [0, 0];
         for sum in &sums {
             self.sum(sum.phase.name(), (sum.time, total), [sum.steps, sum.calls]);
@@ -154,173 +185,126 @@ impl Table<'_> {
     }
 
     fn sum(&mut self, name: &str, (time, total): (u64, u64), counts: [usize; 2]) {
-        self.out.left(name, PHASE);
-        self.out.text(" ");
+        self.left(name, PHASE);
+        self.text(" ");
         self.time(time);
-        self.out.text(" ");
         self.share(time, total);
         for count in counts {
-            self.out.text(" ");
-            self.out.right(count as u64, 6);
+            self.text(" ");
+            right(self.out, count as u64, 6);
         }
-        self.out.text("\n");
+        self.text("\n");
     }
 
     fn share(&mut self, part: u64, whole: u64) {
-        self.out.tenths(Share(part, whole).tenths(), 6);
-        self.out.text("%");
+        self.text(" ");
+        tenths(self.out, share(part, whole), 6);
+        self.text("%");
     }
 
-    fn rows(&mut self, accounts: &[Account], names: &[Buffer]) {
+    fn rows(&mut self, accounts: &[Account], names: &[String]) -> fmt::Result {
         self.title("\n", "      PID    WORK µs     WAITED    BETWEEN       WALL\n");
         for ((row, account), name) in self.timeline.rows.iter().zip(accounts).zip(names) {
-            self.out.append(name);
-            // A pid is never negative, but a trace file may contain a negative number.
-            let _ = match u64::try_from(row.pid) {
-                Ok(pid) => {
-                    self.out.text(" ");
-                    self.out.right(pid, 8);
-                    Ok(())
-                }
-                Err(_) => write!(self.out, " {:>8}", row.pid),
-            };
+            write!(self.out, "{name} {:>8}", row.pid)?;
             let waited = account.waited(row);
             let work = row.took().saturating_sub(waited).saturating_sub(account.between);
             for time in [work, waited, account.between, row.took()] {
-                self.out.text(" ");
+                self.text(" ");
                 self.time(time);
             }
-            self.out.text("\n");
+            self.text("\n");
         }
+        Ok(())
     }
 
     fn slowest(&mut self, all: &[Told<'_>]) {
         self.title("\n   SELF µs  ", "  PHASE          SLOWEST STEPS\n");
-        // Spans that are not work of the runtime sort last, and are left out.
-        let own = |index: usize| {
-            let works = |span: &Span| span.wait.is_none() && span.phase != Phase::Program;
-            all.get(index).filter(|told| works(told.span)).map_or(0, |told| told.own)
-        };
-        for index in first(SLOWEST, all.len(), &|a, b| own(b).cmp(&own(a))) {
-            let Some(told) = all.get(index).filter(|_| own(index) > 0) else { continue };
+        let works = |told: &&Told<'_>| told.own > 0 && told.span.is_work();
+        let mut slowest: Vec<&Told<'_>> = all.iter().filter(works).collect();
+        slowest.sort_by_key(|told| Reverse(told.own));
+        for told in slowest.into_iter().take(SLOWEST) {
             self.time(told.own);
             self.whose(told);
-            put_step(&mut self.out, told.span);
-            self.out.text("\n");
+            put_step(self.out, told.span);
+            self.text("\n");
         }
     }
 
     /// Prints the critical path: a line for each section of the path that stays in one row.
-    fn critical(&mut self, cuts: &[Vec<Stretch>], names: &[Buffer]) {
-        let path = path(self.timeline, cuts);
+    fn critical(&mut self, path: &[Stretch], names: &[String]) {
         let took = |pieces: &[Stretch]| pieces.iter().map(Stretch::took).sum::<u64>();
-        let total = took(&path);
+        let total = took(path);
         self.title("\n     AT µs    TOOK µs   SHARE  ", "  CRITICAL PATH\n");
         for visit in path.chunk_by(|a, b| a.row == b.row) {
             let (Some(piece), took) = (visit.first(), took(visit)) else { continue };
             self.at(piece.start);
-            self.out.text(" ");
             self.time(took);
-            self.out.text(" ");
             self.share(took, total);
-            self.out.text("  ");
-            if let Some(name) = names.get(piece.row) {
-                self.out.append(name);
+            self.text("  ");
+            self.text(names.get(piece.row).map_or("", |name| name));
+            self.text("  ");
+            let sums = by_name(self.timeline, visit);
+            for (place, (name, sum)) in sums.iter().take(NAMED).enumerate() {
+                self.text(if place > 0 { ", " } else { "" });
+                plain(self.out, name);
+                self.text(" ");
+                tenths(self.out, micros(*sum), 0);
             }
-            self.out.text("  ");
-            let sums = sums_of(self.timeline, visit);
-            let named = first(NAMED, sums.len(), &dearest(&sums));
-            for (place, sum) in named.into_iter().filter_map(|at| sums.get(at)).enumerate() {
-                self.out.text(if place > 0 { ", " } else { "" });
-                self.out.plain(sum.name.unwrap_or("between steps"));
-                self.out.text(" ");
-                self.out.tenths(micros(sum.took), 0);
+            if sums.len() > NAMED {
+                self.text(", ");
+                number(self.out, (sums.len() - NAMED) as u64);
+                self.text(" more");
             }
-            let more = sums.len().saturating_sub(NAMED);
-            if more > 0 {
-                self.out.text(", ");
-                self.out.number(more as u64);
-                self.out.text(" more");
-            }
-            self.out.text("\n");
+            self.text("\n");
         }
     }
 
     fn notes(&mut self) {
-        let start = self.out.len();
-        let timeline = self.timeline;
-        for row in timeline.rows.iter().filter(|row| row.lost > 0) {
-            self.note(start, &row.name);
-            self.out.text(": ");
-            self.out.number(row.lost);
-            self.out.text(" steps found no room\n");
-        }
-        for note in &timeline.notes {
-            self.note(start, note);
-            self.out.text("\n");
+        for (place, note) in notes(self.timeline).enumerate() {
+            self.text(if place == 0 { "\nnote: " } else { "note: " });
+            plain(self.out, &note);
+            self.text("\n");
         }
     }
+}
 
-    /// Begins a note. Prints a blank line before the first note; `start` is the length of the
-    /// output before the first note.
-    fn note(&mut self, start: usize, text: &str) {
-        let gap = if self.out.len() == start { "\n" } else { "" };
-        self.out.text(gap);
-        self.out.text("note: ");
-        self.out.plain(text);
+/// Sums up a part of the critical path by the names of its steps; the largest sum comes first.
+fn by_name<'a>(timeline: &'a Timeline, path: &[Stretch]) -> Vec<(&'a str, u64)> {
+    let mut sums: Vec<(&str, u64)> = Vec::new();
+    for piece in path {
+        let name = piece.span(timeline).map_or("between steps", |span| &span.name);
+        match sums.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, sum)) => *sum += piece.took(),
+            None => sums.push((name, piece.took())),
+        }
     }
+    sums.sort_by_key(|(_, sum)| Reverse(*sum));
+    sums
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::format::sample;
+    use proptest::prelude::*;
 
-    fn table(timeline: &Timeline) -> String {
-        text(timeline).into_string()
-    }
+    proptest! {
+        #[test]
+        fn anything_is_a_table(timeline in sample::anything()) {
+            let mut text = String::new();
+            write(&mut text, &timeline).unwrap();
+            prop_assert!(text.contains("CRITICAL PATH"));
+        }
 
-    #[test]
-    fn the_table_of_a_small_run() {
-        let expected = "\
-dayfly run c: 100.0 µs
-
-     AT µs    TOOK µs  ROW     PHASE          STEP
-       0.0       20.0  parent  bootstrap      exec
-      20.0       60.0  parent  configuration  read
-      30.0       10.0  parent  configuration    parse config.json: no such file or directory
-      50.0       40.0  init    mounts         mount /proc
-      85.0       10.0  parent  sync           await init  (waits for init)
-
-PHASE            WORK µs   SHARE  STEPS  CALLS
-mounts              40.0   33.3%      1      1
-bootstrap           20.0   16.7%      1      1
-configuration       60.0   50.0%      2      2
-total              120.0  100.0%      4      4
-
-ROW         PID    WORK µs     WAITED    BETWEEN       WALL
-parent        7       80.0       10.0       10.0      100.0
-init          8       40.0        0.0        0.0       40.0
-
-   SELF µs  ROW     PHASE          SLOWEST STEPS
-      50.0  parent  configuration  read
-      40.0  init    mounts         mount /proc
-      20.0  parent  bootstrap      exec
-      10.0  parent  configuration  parse config.json: no such file or directory
-
-     AT µs    TOOK µs   SHARE  ROW     CRITICAL PATH
-       0.0       50.0   50.0%  parent  exec 20.0, read 20.0, parse 10.0
-      50.0       40.0   40.0%  init    mount 40.0
-      90.0       10.0   10.0%  parent  await init 5.0, between steps 5.0
-
-note: init: 3 steps found no room
-note: times are invented
-";
-        assert_eq!(table(&sample::small()), expected);
-    }
-
-    #[test]
-    fn nothing_is_a_table_too() {
-        assert!(table(&Timeline::default()).contains("CRITICAL PATH"));
+        #[test]
+        fn columns_are_those_of_core(value in any::<u64>(), shift in 0u32..64, width in 0usize..24, text in "\\PC{0,30}") {
+            let value = value >> shift;
+            let mut out = String::new();
+            right(&mut out, value, width);
+            tenths(&mut out, value, width);
+            let tenths = format!("{}.{}", value / 10, value % 10);
+            prop_assert_eq!(&out, &format!("{value:>width$}{tenths:>width$}"));
+            prop_assert_eq!(column(&text, width), format!("{text:width$}"));
+        }
     }
 }

@@ -2,13 +2,19 @@
 
 use core::fmt;
 
-use alloc::format;
 use alloc::string::String;
 
 use rustix::io::Errno;
 
-use super::buffer::Buffer;
 use crate::{Awaited, Span, Timeline};
+
+/// Appends a number.
+pub fn number(out: &mut String, value: u64) {
+    if value >= 10 {
+        number(out, value / 10);
+    }
+    out.push(char::from(b'0' + (value % 10) as u8));
+}
 
 /// Converts nanoseconds to tenths of microseconds.
 pub fn micros(nanoseconds: u64) -> u64 {
@@ -24,68 +30,66 @@ impl fmt::Display for Exact {
     }
 }
 
+/// Returns the unit that suits a time, in nanoseconds, and its name.
+pub fn unit(nanoseconds: u64) -> (u64, &'static str) {
+    match nanoseconds {
+        0..10_000_000 => (1_000, "µs"),
+        10_000_000..10_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    }
+}
+
 /// Displays nanoseconds in the unit that suits their size.
 pub struct Time(pub u64);
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, name) = match self.0 {
-            0..10_000_000 => (1_000, "µs"),
-            10_000_000..10_000_000_000 => (1_000_000, "ms"),
-            _ => (1_000_000_000, "s"),
-        };
+        let (unit, name) = unit(self.0);
         let tenths = self.0.saturating_add(unit / 20) / (unit / 10);
         write!(f, "{}.{} {name}", tenths / 10, tenths % 10)
     }
 }
 
-/// Displays a part of a whole as a percentage with one decimal.
-pub struct Share(pub u64, pub u64);
-
-impl Share {
-    /// Returns the percentage, in tenths of a percent.
-    pub fn tenths(&self) -> u64 {
-        let Self(part, whole) = *self;
-        // For times so long that a multiplication by 1000 would overflow, the result is approximate.
-        let shift = if part.max(whole) >> 53 == 0 { 0 } else { 12 };
-        let (part, whole) = (part >> shift, whole >> shift);
-        (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0)
-    }
-}
-
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = self.tenths();
-        f.pad_integral(true, "", &format!("{}.{}", share / 10, share % 10))
-    }
-}
-
-/// Displays a string as JSON.
-pub struct Json<'a>(pub &'a str);
-
-impl fmt::Display for Json<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self.0).map_err(|_| fmt::Error)?)
-    }
+/// Returns a part of a whole in tenths of a percent.
+pub fn share(part: u64, whole: u64) -> u64 {
+    // For times so long that a multiplication by 1000 would overflow, the result is approximate.
+    let shift = if part.max(whole) >> 53 == 0 { 0 } else { 12 };
+    let (part, whole) = (part >> shift, whole >> shift);
+    (part * 1000 + whole / 2).checked_div(whole).unwrap_or(0)
 }
 
 /// Returns the name, the object and the error of a span, as one text.
 pub fn step(span: &Span) -> String {
-    let mut text = Buffer::with_room(64);
+    let mut text = String::with_capacity(64);
     put_step(&mut text, span);
-    text.into_string()
+    text
 }
 
 /// Appends the text that [`step`] returns.
-pub fn put_step(out: &mut Buffer, span: &Span) {
-    out.plain(&span.name);
+pub fn put_step(out: &mut String, span: &Span) {
+    plain(out, &span.name);
     if !span.object.is_empty() {
-        out.text(" ");
-        out.plain(&span.object);
+        out.push(' ');
+        plain(out, &span.object);
     }
     if let Some(error) = error(span) {
-        out.text(": ");
-        out.text(error);
+        out.push_str(": ");
+        out.push_str(error);
+    }
+}
+
+/// Appends a name for a terminal, with control characters escaped.
+pub fn plain(out: &mut String, text: &str) {
+    // In UTF-8, the control characters U+0080 to U+009F start with the byte 0xc2, and some other characters do too.
+    let may_be_control = |byte: &u8| matches!(byte, 0..0x20 | 0x7f | 0xc2);
+    if !text.as_bytes().iter().any(may_be_control) {
+        return out.push_str(text);
+    }
+    for found in text.chars() {
+        match found.is_control() {
+            true => out.extend(found.escape_default()),
+            false => out.push(found),
+        }
     }
 }
 
@@ -110,6 +114,13 @@ pub fn origin(timeline: &Timeline) -> u64 {
     spans.min().map_or(timeline.start(), |first| first.min(timeline.start()))
 }
 
+/// Returns the notes of a time line, and what is missing in it.
+pub fn notes(timeline: &Timeline) -> impl Iterator<Item = String> {
+    let lost = timeline.rows.iter().filter(|row| row.lost > 0);
+    let lost = lost.map(|row| alloc::format!("{}: {} steps found no room", row.name, row.lost));
+    lost.chain(timeline.notes.iter().cloned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,18 +135,15 @@ mod tests {
 
     #[test]
     fn shares_are_of_anything() {
-        let share = |part, whole| format!("{:>5}", Share(part, whole));
-        assert_eq!(share(1, 3), " 33.3");
-        assert_eq!(share(1, 0), "  0.0");
-        assert_eq!(share(u64::MAX, u64::MAX), "100.0");
+        assert_eq!([share(1, 3), share(1, 0), share(u64::MAX, u64::MAX)], [333, 0, 1000]);
     }
 
     #[test]
     fn a_step_tells_how_it_failed() {
         let span = Span { name: "mount".into(), object: "/x".into(), errno: 2, ..Span::default() };
         assert_eq!(step(&span), "mount /x: no such file or directory");
-        let span = Span { object: "b\x1b[2J".into(), ..span };
-        assert_eq!(step(&span), "mount b\\u{1b}[2J: no such file or directory");
+        let span = Span { object: "\u{85}ä\x1b[2J".into(), ..span };
+        assert_eq!(step(&span), "mount \\u{85}ä\\u{1b}[2J: no such file or directory");
         assert_eq!(error(&Span { errno: u16::MAX, ..span }), None);
     }
 }
