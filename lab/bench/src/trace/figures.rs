@@ -2,11 +2,11 @@
 
 use super::calibrate::Cost;
 use super::outside::Observed;
-use super::sums::{Share, Step, Sum, Sums};
+use super::sums::{Share, Step, Sums};
 use measure::bootstrap::{self, Estimate, Pairing};
 use measure::statistics::Summary;
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use trace::Phase;
 
 /// The number of slowest steps shown.
@@ -134,49 +134,47 @@ impl Figures {
         cost: Option<Cost>,
     ) -> Option<Self> {
         let sums: Vec<Sums> = starts.iter().map(|start| Sums::of(start)).collect();
-        let over = |figure: &dyn Fn(&Sums) -> u64| summary(&sums, figure);
-        let work = |sums: &Sums| {
-            let phases = Phase::ALL.iter().filter(|phase| **phase != Phase::Program);
-            phases.map(|&phase| sums.work(phase)).sum::<u64>() + sums.between
-        };
-        let (wall_us, work_us) = (over(&|sums| sums.wall)?, over(&work)?);
-        let part = |name: &str, share: Share, time_us: Summary, counted: Option<(usize, f64)>| {
-            let path = |sums: &Sums| sums.path.get(&share).copied().unwrap_or(0);
-            let path_us = over(&path).map_or(0.0, |path| path.mean);
-            let ours = !matches!(share, Share::Wait | Share::Work(Phase::Program));
-            Category {
+        let over = |figure: &dyn Fn(&Sums) -> u64| summary(sums.iter().map(figure));
+        let (wall_us, work_us) =
+            (over(&|sums| sums.wall)?, over(&|sums| sums.of_steps(Share::is_of_runtime).0)?);
+        let part = |name: &str, share: Share| {
+            let is_it = |of: Share| of == share;
+            let names = sums.iter().flat_map(|sums| &sums.steps);
+            let names = names.filter(|(step, _)| step.share == share).map(|(step, _)| &step.name);
+            let on_path = |sums: &Sums| {
+                sums.path.iter().filter(|(step, _)| step.share == share).map(|(_, time)| time).sum()
+            };
+            let (time_us, path_us) = (over(&|sums| sums.of_steps(is_it).0)?, over(&on_path)?.mean);
+            let calls = mean(&sums, |sums| sums.of_steps(is_it).1);
+            let is_counted = share != Share::Between;
+            Some(Category {
                 name: name.to_owned(),
                 time_us,
-                share: ours.then_some(time_us.mean / work_us.mean),
-                steps: counted.map_or(0, |counted| counted.0),
-                calls: counted.map_or(0.0, |counted| counted.1),
+                share: share.is_of_runtime().then_some(time_us.mean / work_us.mean),
+                steps: match share {
+                    Share::Work(_) => names.collect::<BTreeSet<_>>().len(),
+                    _ => 0,
+                },
+                calls: if is_counted { calls } else { 0.0 },
                 path_us,
                 path_share: path_us / wall_us.mean,
-                tracing_us: cost.zip(counted).map(|(cost, (_, calls))| calls * cost.within_us),
-            }
+                tracing_us: cost.filter(|_| is_counted).map(|cost| calls * cost.within_us),
+            })
         };
-        let phases = Phase::ALL.iter().map(|&phase| {
-            let names = sums.iter().filter_map(|sums| sums.names.get(&phase)).flatten();
-            let names: std::collections::BTreeSet<_> = names.collect();
-            let calls = mean(&sums, |sums| sums.work.get(&phase).map_or(0, |sum| sum.calls));
-            let time = over(&|sums| sums.work(phase))?;
-            Some(part(phase.name(), Share::Work(phase), time, Some((names.len(), calls))))
-        });
-        let waits = mean(&sums, |sums| sums.waits.calls);
+        let phases = Phase::ALL.iter().map(|&phase| part(phase.name(), Share::Work(phase)));
         let untraced = Summary::of(untraced_us);
         let walls_us: Vec<f64> = sums.iter().map(|sums| sums.wall as f64 / 1e3).collect();
         let outside = cost.map(|cost| outside(starts, &sums, cost));
-        let within: f64 = outside.as_ref().map_or(0.0, |outside| outside.within_us);
-        let between = if cost.is_some() { "between calls" } else { "between steps" };
-        let mut between = part(between, Share::Between, over(&|sums| sums.between)?, None);
-        between.tracing_us = outside.as_ref().map(|outside| outside.tracing_us - within);
+        let name = if cost.is_some() { "between calls" } else { "between steps" };
+        let mut between = part(name, Share::Between)?;
+        between.tracing_us = outside.as_ref().map(|outside| outside.tracing_us - outside.within_us);
         Some(Self {
             runtime: runtime.to_owned(),
             command: command.to_owned(),
             wall_us,
             phases: phases.collect::<Option<_>>()?,
             between,
-            waits: part("waits", Share::Wait, over(&|sums| sums.waits.time)?, Some((0, waits))),
+            waits: part("waits", Share::Wait)?,
             work_us,
             processes_us: over(&|sums| sums.rows)?,
             slowest: slowest(&sums, work_us.mean),
@@ -189,71 +187,75 @@ impl Figures {
     }
 }
 
-/// Summarizes a figure of each start, in microseconds.
-fn summary(sums: &[Sums], figure: &dyn Fn(&Sums) -> u64) -> Option<Summary> {
-    Summary::of(&sums.iter().map(|sums| figure(sums) as f64 / 1e3).collect::<Vec<_>>())
+/// Summarizes times of all starts, given in nanoseconds, in microseconds.
+fn summary(times: impl Iterator<Item = u64>) -> Option<Summary> {
+    Summary::of(&times.map(|time| time as f64 / 1e3).collect::<Vec<_>>())
 }
 
 fn mean(sums: &[Sums], count: impl Fn(&Sums) -> usize) -> f64 {
     sums.iter().map(count).sum::<usize>() as f64 / sums.len().max(1) as f64
 }
 
-fn slowest(sums: &[Sums], work_us: f64) -> Vec<Slow> {
-    let mut totals: BTreeMap<&Step, Sum> = BTreeMap::new();
-    for (step, sum) in sums.iter().flat_map(|sums| &sums.steps) {
-        let total = totals.entry(step).or_default();
-        total.time += sum.time;
-        total.calls += sum.calls;
+/// One step over all starts: its time in each start, and the mean number of its occurrences.
+struct Total<'a> {
+    step: &'a Step,
+    time_us: Summary,
+    calls: f64,
+}
+
+/// Returns the totals of the steps of all starts; the one that takes longest comes first.
+fn totals<'a>(sums: &'a [Sums], steps: fn(&Sums) -> &[(Step, u64)]) -> Vec<Total<'a>> {
+    let mut totals: BTreeMap<&Step, (Vec<u64>, usize)> = BTreeMap::new();
+    for (start, of) in sums.iter().enumerate() {
+        for (step, time) in steps(of) {
+            let total = totals.entry(step).or_insert_with(|| (vec![0; sums.len()], 0));
+            total.0[start] += time;
+            total.1 += 1;
+        }
     }
-    totals.retain(|step, _| step.phase != Phase::Program);
-    let mut totals: Vec<_> = totals.into_iter().collect();
-    totals.sort_by_key(|(_, total)| std::cmp::Reverse(total.time));
-    let slow = |(step, total): (&Step, Sum)| {
-        let time = |sums: &Sums| sums.steps.get(step).map_or(0, |sum| sum.time);
-        let time_us = summary(sums, &time)?;
-        Some(Slow {
-            row: step.row.clone(),
-            phase: step.phase,
-            name: step.name.clone(),
-            object: step.object.clone(),
-            time_us,
-            calls: total.calls as f64 / sums.len() as f64,
-            share: time_us.mean / work_us,
-        })
+    let total = |(step, (times, calls)): (&'a Step, (Vec<u64>, usize))| {
+        let time_us = summary(times.into_iter())?;
+        Some(Total { step, time_us, calls: calls as f64 / sums.len() as f64 })
     };
-    totals.into_iter().take(SLOWEST).filter_map(slow).collect()
+    let mut totals: Vec<Total<'_>> = totals.into_iter().filter_map(total).collect();
+    totals.sort_by(|one, other| other.time_us.mean.total_cmp(&one.time_us.mean));
+    totals
+}
+
+fn slowest(sums: &[Sums], work_us: f64) -> Vec<Slow> {
+    let slow = |total: Total<'_>| match total.step.share {
+        Share::Work(phase) if phase != Phase::Program => Some(Slow {
+            row: total.step.row.clone(),
+            phase,
+            name: total.step.name.clone(),
+            object: total.step.object.clone(),
+            time_us: total.time_us,
+            calls: total.calls,
+            share: total.time_us.mean / work_us,
+        }),
+        _ => None,
+    };
+    totals(sums, |sums| &sums.steps).into_iter().filter_map(slow).take(SLOWEST).collect()
 }
 
 fn path(sums: &[Sums], wall_us: f64) -> Vec<OnPath> {
-    let mut totals: BTreeMap<&(String, String, Share), Sum> = BTreeMap::new();
-    for (step, sum) in sums.iter().flat_map(|sums| &sums.path_steps) {
-        let total = totals.entry(step).or_default();
-        total.time += sum.time;
-        total.calls += sum.calls;
-    }
-    let starts = sums.len() as f64;
-    let mut path: Vec<OnPath> = totals
-        .into_iter()
-        .map(|((row, name, share), total)| {
-            let mean_us = total.time as f64 / 1e3 / starts;
-            let part = match share {
-                Share::Work(phase) => phase.name(),
-                Share::Between => "between",
-                Share::Wait => "waits",
-            };
-            OnPath {
-                row: row.clone(),
-                name: name.clone(),
-                part: part.to_owned(),
-                mean_us,
-                share: mean_us / wall_us,
-                pieces: total.calls as f64 / starts,
-            }
-        })
-        .filter(|on_path| on_path.share >= SMALL)
-        .collect();
-    path.sort_by(|one, other| other.mean_us.total_cmp(&one.mean_us));
-    path
+    let on_path = |total: Total<'_>| {
+        let part = match total.step.share {
+            Share::Work(phase) => phase.name(),
+            Share::Between => "between",
+            Share::Wait => "waits",
+        };
+        OnPath {
+            row: total.step.row.clone(),
+            name: total.step.name.clone(),
+            part: part.to_owned(),
+            mean_us: total.time_us.mean,
+            share: total.time_us.mean / wall_us,
+            pieces: total.calls,
+        }
+    };
+    let path = totals(sums, |sums| &sums.path).into_iter().map(on_path);
+    path.filter(|on_path| on_path.share >= SMALL).collect()
 }
 
 fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
@@ -261,7 +263,7 @@ fn outside(starts: &[&Observed], sums: &[Sums], cost: Cost) -> Outside {
     let stops: u64 = starts.iter().map(|start| start.held.stops).sum();
     let held: u64 = starts.iter().map(|start| start.held.time).sum();
     let held_us = held as f64 / 1e3 / count;
-    let calls = mean(sums, Sums::calls);
+    let calls = mean(sums, |sums| sums.of_steps(|share| share != Share::Between).1);
     // The tracer holds the calibration program for a shorter time than a runtime, because it looks up the arguments of
     // a runtime's calls. So the measured `held_us` replaces that of the calibration.
     let switching_us = calls * (cost.call_us - cost.within_us - cost.held_us).max(0.0);

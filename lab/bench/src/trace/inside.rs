@@ -60,37 +60,31 @@ mod tests {
     use super::*;
     use trace::{Account, Format, Row};
 
-    fn timeline() -> Timeline {
+    fn timeline(command: &str) -> Timeline {
         let host = Row { name: PARENT.to_owned(), start: 100, end: 200, ..Row::default() };
-        Timeline { rows: vec![host], ..Timeline::default() }
+        Timeline { command: command.to_owned(), rows: vec![host], ..Timeline::default() }
     }
 
     #[test]
     fn the_caller_sees_more() {
-        let mut timeline = timeline();
-        surround(&mut timeline, 90, 215);
-        let host = &timeline.rows[0];
-        assert_eq!((host.start, host.end), (90, 215));
-        let names: Vec<_> = host.spans.iter().map(|span| span.name.as_str()).collect();
-        assert_eq!(names, ["spawn", "exit"]);
-        assert_eq!(Account::of(host).own, [10, 15]);
-    }
-
-    #[test]
-    fn the_end_of_a_run_is_shutdown() {
         for (command, phase) in
             [("dayfly run", Phase::Shutdown), ("dayfly create", Phase::Bootstrap)]
         {
-            let mut timeline = Timeline { command: command.to_owned(), ..timeline() };
+            let mut timeline = timeline(command);
             surround(&mut timeline, 90, 215);
-            assert_eq!(timeline.rows[0].spans[1].phase, phase, "{command}");
+            let host = &timeline.rows[0];
+            assert_eq!((host.start, host.end), (90, 215));
+            let [spawn, exit] = &host.spans[..] else { panic!("{host:?}") };
+            assert_eq!((spawn.name.as_str(), exit.name.as_str()), ("spawn", "exit"));
+            assert_eq!(exit.phase, phase, "{command}");
+            assert_eq!(Account::of(host).own, [10, 15]);
         }
     }
 
     #[test]
     fn reads_what_the_runtime_writes() {
         let file = std::env::temp_dir().join(format!("inside-{}.jsonl", std::process::id()));
-        let text = Format::Lines.text(&timeline());
+        let text = Format::Lines.text(&timeline("dayfly run"));
         let mut command = Command::new("/bin/sh");
         let script = format!("cat > {} <<'E'\n{text}E\n", file.display());
         command.args(["-c", &script]);

@@ -143,33 +143,15 @@ fn picture(rows: &[Row]) -> Picture {
 }
 
 fn text(rows: &[Row]) -> String {
+    const HEADINGS: &str =
+        ",median ms,σ,more µs,95 %,ratio,95 %,≤ 1 %,of lower quartiles,95 %,≤ 1 %";
     let mut text = String::new();
-    let mut titles: Vec<String> = Vec::new();
-    for row in rows {
-        let title = results::title(&format!("run, {}", row.measure), row.pause_ms);
-        if titles.contains(&title) {
-            continue;
-        }
-        let headings = [
-            "",
-            "median ms",
-            "σ",
-            "more µs",
-            "95 %",
-            "ratio",
-            "95 %",
-            "≤ 1 %",
-            "of lower quartiles",
-            "95 %",
-            "≤ 1 %",
-        ];
-        let mut table = Table::new(&headings);
-        let same = |other: &&Row| (other.measure, other.pause_ms) == (row.measure, row.pause_ms);
-        for row in rows.iter().filter(same) {
-            table.row(cells(row));
-        }
-        let _ = writeln!(text, "{title}, {} pairs\n{table}", row.wall_us.count);
-        titles.push(title);
+    for same in rows.chunk_by(|a, b| (a.measure, a.pause_ms) == (b.measure, b.pause_ms)) {
+        let mut table = Table::new(&HEADINGS.split(',').collect::<Vec<_>>());
+        same.iter().for_each(|row| table.row(cells(row)));
+        let Row { measure, pause_ms, wall_us, .. } = &same[0];
+        let title = results::title(&format!("run, {measure}"), *pause_ms);
+        let _ = writeln!(text, "{title}, {} pairs\n{table}", wall_us.count);
     }
     text
 }

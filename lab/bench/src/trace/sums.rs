@@ -1,139 +1,92 @@
-//! Adds up one command's time by phase, by step, and along the critical path.
+//! Splits one command's time into its steps, and into the pieces of its critical path.
 
 use super::outside::Observed;
-use std::collections::{BTreeMap, BTreeSet};
-use trace::{Account, Phase, Row, Span, Timeline, critical_path};
+use trace::{Account, Phase, Row, critical_path};
 
 /// The identity of a step across starts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
     /// The process of the step.
     pub row: String,
-    /// The phase of the step.
-    pub phase: Phase,
-    /// The name of the step.
+    /// The category of its time.
+    pub share: Share,
+    /// The name of the step; empty for the time between steps.
     pub name: String,
     /// The object of the step, without parts that differ from start to start.
     pub object: String,
 }
 
-/// The category of a part of the critical path.
+/// A category of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Share {
     /// The work of a phase.
     Work(Phase),
-    /// The time between two steps.
+    /// The time between two steps; in a trace from outside, this is the time in user space.
     Between,
-    /// Wake-up latency: the time from the event that ends a wait until the waiting process runs again.
+    /// A wait. On the critical path, this is wake-up latency: the time from the event that ends a wait until the waiting
+    /// process runs again.
     Wait,
 }
 
-/// A time and a number of calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sum {
-    /// The time in nanoseconds.
-    pub time: u64,
-    /// The number of calls.
-    pub calls: usize,
-}
-
-impl Sum {
-    fn add(&mut self, time: u64) {
-        self.time += time;
-        self.calls += 1;
+impl Share {
+    /// Returns whether this time counts as work of the runtime.
+    #[must_use]
+    pub fn is_of_runtime(self) -> bool {
+        !matches!(self, Self::Wait | Self::Work(Phase::Program))
     }
 }
 
-/// The sums of one command. The times of work, `between` and `waits` add up to `rows`; the times on the critical path
-/// add up to `wall`.
+/// The times of one command in nanoseconds. The times of `steps` add up to `rows`, and those of `path` to `wall`.
 #[derive(Debug, Clone, Default)]
 pub struct Sums {
     /// The time from the command's start to its end.
     pub wall: u64,
     /// The sum of the times of all the command's processes, which overlap.
     pub rows: u64,
-    /// Work by phase.
-    pub work: BTreeMap<Phase, Sum>,
-    /// The names of the steps of each phase.
-    pub names: BTreeMap<Phase, BTreeSet<String>>,
-    /// The time between steps; in a trace from outside, this is the time in user space.
-    pub between: u64,
-    /// The time and number of waits.
-    pub waits: Sum,
-    /// The work of each step, without the steps nested in it.
-    pub steps: BTreeMap<Step, Sum>,
-    /// The time on the critical path by category.
-    pub path: BTreeMap<Share, u64>,
-    /// The time on the critical path by row, name of the step, and category.
-    pub path_steps: BTreeMap<(String, String, Share), Sum>,
+    /// The time of each step, without the steps nested in it, and the time between the steps of each process.
+    pub steps: Vec<(Step, u64)>,
+    /// The pieces of the critical path. Their steps have no objects.
+    pub path: Vec<(Step, u64)>,
 }
 
 impl Sums {
-    /// Sums up a command.
+    /// Splits the times of a command.
     #[must_use]
     pub fn of(observed: &Observed) -> Self {
         let timeline = &observed.timeline;
-        let mut sums = Self::default();
-        for row in &timeline.rows {
-            sums.add_row(row, &timeline.id);
-        }
-        sums.wall = timeline.rows.first().map_or(0, Row::took);
-        sums.add_path(timeline);
-        sums
-    }
-
-    fn add_row(&mut self, row: &Row, id: &str) {
-        let account = Account::of(row);
-        self.rows += row.took();
-        self.between += account.between;
-        for (span, &own) in row.spans.iter().zip(&account.own) {
-            if span.wait.is_some() {
-                self.waits.add(own);
-                continue;
-            }
-            self.work.entry(span.phase).or_default().add(own);
-            self.names.entry(span.phase).or_default().insert(span.name.clone());
-            self.steps.entry(Step::of(row, span, id)).or_default().add(own);
-        }
-    }
-
-    fn add_path(&mut self, timeline: &Timeline) {
-        for stretch in critical_path(timeline) {
-            let Some(row) = timeline.rows.get(stretch.row) else { continue };
-            let span = stretch.span.and_then(|at| row.spans.get(at));
-            let (share, name) = match span {
-                None => (Share::Between, ""),
-                Some(span) if span.wait.is_some() => (Share::Wait, span.name.as_str()),
-                Some(span) => (Share::Work(span.phase), span.name.as_str()),
+        let step = |row: &Row, span: Option<usize>| {
+            let span = span.and_then(|at| row.spans.get(at));
+            let share = match span {
+                None => Share::Between,
+                Some(span) if span.wait.is_some() => Share::Wait,
+                Some(span) => Share::Work(span.phase),
             };
-            let time = stretch.end.saturating_sub(stretch.start);
-            *self.path.entry(share).or_default() += time;
-            let key = (row.name.clone(), name.to_owned(), share);
-            self.path_steps.entry(key).or_default().add(time);
-        }
-    }
-
-    /// Returns the number of all calls, including waits.
-    #[must_use]
-    pub fn calls(&self) -> usize {
-        self.waits.calls + self.work.values().map(|sum| sum.calls).sum::<usize>()
-    }
-
-    /// Returns the nanoseconds of work for a phase.
-    #[must_use]
-    pub fn work(&self, phase: Phase) -> u64 {
-        self.work.get(&phase).map_or(0, |sum| sum.time)
-    }
-}
-
-impl Step {
-    fn of(row: &Row, span: &Span, id: &str) -> Self {
+            let name = span.map_or_else(String::new, |span| span.name.clone());
+            Step { row: row.name.clone(), share, name, object: String::new() }
+        };
+        let steps_of = |row: &Row| {
+            let Account { own, between } = Account::of(row);
+            let steps = own.into_iter().zip(&row.spans).enumerate().map(|(at, (own, span))| {
+                let object = general(&span.object, &timeline.id);
+                (Step { object, ..step(row, Some(at)) }, own)
+            });
+            steps.chain([(step(row, None), between)]).collect::<Vec<_>>()
+        };
+        let path = critical_path(timeline).into_iter().filter_map(|piece| {
+            Some((step(timeline.rows.get(piece.row)?, piece.span), piece.took()))
+        });
         Self {
-            row: row.name.clone(),
-            phase: span.phase,
-            name: span.name.clone(),
-            object: general(&span.object, id),
+            wall: timeline.rows.first().map_or(0, Row::took),
+            rows: timeline.rows.iter().map(Row::took).sum(),
+            steps: timeline.rows.iter().flat_map(steps_of).collect(),
+            path: path.collect(),
         }
+    }
+
+    /// Returns the time of the steps of the given categories, and their number.
+    pub fn of_steps(&self, counts: impl Fn(Share) -> bool) -> (u64, usize) {
+        let of = self.steps.iter().filter(|(step, _)| counts(step.share));
+        of.fold((0, 0), |(time, calls), (_, own)| (time + own, calls + 1))
     }
 }
 
@@ -151,7 +104,7 @@ fn general(object: &str, id: &str) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use trace::Awaited;
+    use trace::{Awaited, Span, Timeline};
 
     /// Returns a command of 100 ns with a child of 60 ns, 40 ns of which are concurrent with the command.
     pub fn observed() -> Observed {
@@ -194,21 +147,11 @@ pub(super) mod tests {
     #[test]
     fn it_all_adds_up() {
         let sums = Sums::of(&observed());
-        let work: u64 = Phase::ALL.iter().map(|&phase| sums.work(phase)).sum();
+        let sum = |of: &[(Step, u64)]| of.iter().map(|(_, time)| time).sum::<u64>();
         assert_eq!((sums.wall, sums.rows), (100, 160));
-        assert_eq!(work + sums.between + sums.waits.time, sums.rows);
-        assert_eq!(sums.path.values().sum::<u64>(), sums.wall);
-        let by_step: u64 = sums.path_steps.values().map(|sum| sum.time).sum();
-        assert_eq!(by_step, sums.wall);
-    }
-
-    #[test]
-    fn calls_and_names_are_told_apart() {
-        let sums = Sums::of(&observed());
-        assert_eq!(sums.work[&Phase::Mounts], Sum { time: 50, calls: 2 });
-        assert_eq!(sums.names[&Phase::Mounts].len(), 1);
-        assert_eq!(sums.waits, Sum { time: 42, calls: 1 });
-        assert!(sums.path[&Share::Work(Phase::Mounts)] > 0, "{sums:?}");
+        assert_eq!((sum(&sums.steps), sum(&sums.path)), (sums.rows, sums.wall));
+        assert_eq!(sums.of_steps(|share| share == Share::Work(Phase::Mounts)), (50, 2));
+        assert_eq!(sums.of_steps(|share| share == Share::Wait), (42, 1));
     }
 
     #[test]

@@ -14,23 +14,18 @@ const WIDEST: usize = 44;
 /// Formats a command's categories, slowest steps and critical path.
 #[must_use]
 pub fn one(figures: &Figures) -> String {
-    let mut text = String::new();
-    let wall = figures.wall_us;
-    let _ = writeln!(
-        text,
-        "{} {}, {}: wall time {} ms, median {}, σ {}, p99 {}",
-        figures.runtime,
-        figures.command,
+    let Figures { runtime, command, wall_us: wall, .. } = figures;
+    format!(
+        "{runtime} {command}, {}: wall time {} ms, median {}, σ {}, p99 {}\n{}\n{}\n{}",
         counted(wall.count, "start"),
         ms(wall.mean),
         ms(wall.median),
         ms(wall.deviation),
         ms(wall.p99),
-    );
-    let _ = writeln!(text, "{}", categories(figures));
-    let _ = writeln!(text, "{}", slowest(figures));
-    let _ = write!(text, "{}", path(figures));
-    text
+        categories(figures),
+        slowest(figures),
+        path(figures),
+    )
 }
 
 /// Formats the categories like Table I of "Opportunities for Optimizing the Container Runtime".

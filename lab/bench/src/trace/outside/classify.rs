@@ -2,6 +2,7 @@
 //!
 //! The phases are those of dayfly's own steps, so that tables can be shown side by side.
 
+use super::calls::call;
 use serde_json::Value;
 use std::ops::RangeInclusive;
 use trace::Phase;
@@ -49,41 +50,17 @@ impl Layout {
 /// Classifies the call `name` with `args`; `object` is its object, as far as known.
 #[must_use]
 pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> Class {
+    /// Calls on a masked or read-only path, which make it so.
+    const HIDING: [&str; 6] =
+        ["mount", "umount2", "move_mount", "mount_setattr", "open_tree", "open_tree_attr"];
     let work = |phase| Class { phase, waits: false };
     let wait = |phase| Class { phase, waits: true };
     match name {
-        "mount" | "umount2" | "move_mount" | "mount_setattr" | "open_tree" | "open_tree_attr"
-            if layout.hides(object) =>
-        {
-            work(Phase::Security)
-        }
-        "mount" | "umount2" | "move_mount" | "mount_setattr" | "open_tree" | "open_tree_attr"
-        | "pivot_root" | "chroot" | "fsopen" | "fsconfig" | "fsmount" | "fspick" | "statmount"
-        | "listmount" | "mknod" | "mknodat" | "symlink" | "symlinkat" => work(Phase::Mounts),
-        "setns" | "unshare" | "sethostname" | "setdomainname" | "setsid" => work(Phase::Platform),
-        "bpf" => work(Phase::Cgroups),
+        _ if HIDING.contains(&name) && layout.hides(object) => work(Phase::Security),
         "prctl" => work(control(args[0])),
-        "seccomp" | "capset" | "capget" | "setuid" | "setgid" | "setreuid" | "setregid"
-        | "setresuid" | "setresgid" | "setgroups" | "setfsuid" | "setfsgid" | "keyctl"
-        | "add_key" | "request_key" | "umask" | "close_range" | "setrlimit" => {
-            work(Phase::Security)
-        }
         // Without a new limit, prlimit64 only reads the present one.
         "prlimit64" if args[2] != 0 => work(Phase::Security),
-        "clone" | "clone3" | "fork" | "vfork" | "execve" | "execveat" | "exit" | "exit_group"
-        | "pidfd_open" | "rt_sigaction" | "rt_sigprocmask" | "rt_sigreturn" | "sigaltstack"
-        | "arch_prctl" | "set_tid_address" | "set_robust_list" | "rseq" | "gettid" | "getpid"
-        | "sched_getaffinity" | "sched_setaffinity" => work(Phase::Bootstrap),
-        "wait4" | "waitid" => wait(Phase::Bootstrap),
         "futex" if futex_waits(args[1]) => wait(Phase::Sync),
-        "poll" | "ppoll" | "select" | "pselect6" | "epoll_wait" | "epoll_pwait"
-        | "epoll_pwait2" | "pause" | "nanosleep" | "clock_nanosleep" | "rt_sigsuspend"
-        | "rt_sigtimedwait" | "accept" | "accept4" | "futex_wait" | "futex_waitv" => {
-            wait(Phase::Sync)
-        }
-        "futex" | "futex_wake" | "sched_yield" | "kill" | "tkill" | "tgkill"
-        | "pidfd_send_signal" | "pipe" | "pipe2" | "socketpair" | "eventfd2" | "signalfd4"
-        | "epoll_create1" | "epoll_ctl" | "timerfd_create" | "timerfd_settime" => work(Phase::Sync),
         "socket" => work(if args[0] == AF_UNIX { Phase::Sync } else { Phase::Platform }),
         "ioctl" if NETWORK.contains(&args[1]) || TERMINAL.contains(&args[1]) => {
             work(Phase::Platform)
@@ -92,7 +69,12 @@ pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> C
         "read" | "readv" | "recvmsg" | "recvfrom" | "recvmmsg" if is_channel(object) => {
             wait(Phase::Sync)
         }
-        _ => work(of_object(object, layout)),
+        _ => {
+            let call = call(name);
+            let phase = call.and_then(|call| call.phase);
+            let phase = phase.unwrap_or_else(|| of_object(object, layout));
+            Class { phase, waits: call.is_some_and(|call| call.waits) }
+        }
     }
 }
 
@@ -152,21 +134,12 @@ fn of_process_file(path: &str) -> Option<Phase> {
 
 /// Returns the phase of an operation of prctl(2).
 fn control(option: u64) -> Phase {
-    const PDEATHSIG: u64 = 1;
-    const NAME: [u64; 2] = [15, 16];
-    const MEMORY_MAP: u64 = 35;
-    const SUBREAPER: [u64; 2] = [36, 37];
-    const MEMORY_NAME: u64 = 0x5356_4d41;
-    if option == PDEATHSIG
-        || option == MEMORY_MAP
-        || option == MEMORY_NAME
-        || NAME.contains(&option)
-        || SUBREAPER.contains(&option)
-    {
-        return Phase::Bootstrap;
+    match option {
+        // The parent's death signal, the name, the memory map, the subreaper, names of memory.
+        1 | 15 | 16 | 35..=37 | 0x5356_4d41 => Phase::Bootstrap,
+        // Dumpable, keep capabilities, bounding and ambient sets, securebits, seccomp, no new privileges.
+        _ => Phase::Security,
     }
-    // The options are: dumpable, keep capabilities, bounding and ambient sets, securebits, seccomp, no new privileges.
-    Phase::Security
 }
 
 /// Returns whether an operation of futex(2) sleeps: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.

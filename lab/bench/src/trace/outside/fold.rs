@@ -11,6 +11,10 @@ pub struct Thread {
     pub end: u64,
     /// The thread's calls, in order of time, none nested in another.
     pub spans: Vec<Span>,
+    /// The call that the thread is in.
+    pub call: Option<Span>,
+    /// Whether this is a clone(2) that suspends its caller until the child executes a program (CLONE_VFORK).
+    pub lends: bool,
 }
 
 /// Folds a process's threads into one row. If work of two threads overlaps and neither span
@@ -94,6 +98,10 @@ mod tests {
         Span { wait: Some(Awaited::Other), ..work(start, end) }
     }
 
+    fn thread(start: u64, end: u64, spans: Vec<Span>) -> Thread {
+        Thread { start, end, spans, ..Thread::default() }
+    }
+
     fn times(spans: &[Span]) -> Vec<(u64, u64, bool)> {
         spans.iter().map(|span| (span.start, span.end, span.wait.is_some())).collect()
     }
@@ -101,29 +109,29 @@ mod tests {
     #[test]
     fn one_thread_is_as_it_was() {
         let spans = vec![work(1, 3), wait(3, 8), work(9, 10)];
-        let thread = Thread { start: 0, end: 10, spans: spans.clone() };
+        let thread = thread(0, 10, spans.clone());
         assert_eq!(fold(&[thread]), spans);
     }
 
     #[test]
     fn idle_threads_do_not_count() {
-        let busy = Thread { start: 0, end: 100, spans: vec![work(10, 60), wait(70, 90)] };
-        let idle = Thread { start: 5, end: 100, spans: vec![wait(6, 100)] };
+        let busy = thread(0, 100, vec![work(10, 60), wait(70, 90)]);
+        let idle = thread(5, 100, vec![wait(6, 100)]);
         assert_eq!(times(&fold(&[busy, idle])), [(10, 60, false), (70, 90, true)]);
     }
 
     #[test]
     fn waits_are_those_of_all() {
-        let one = Thread { start: 0, end: 100, spans: vec![wait(10, 50), work(50, 60)] };
-        let other = Thread { start: 0, end: 100, spans: vec![work(0, 20), wait(20, 100)] };
+        let one = thread(0, 100, vec![wait(10, 50), work(50, 60)]);
+        let other = thread(0, 100, vec![work(0, 20), wait(20, 100)]);
         let folded = fold(&[one, other]);
         assert_eq!(times(&folded), [(0, 20, false), (20, 50, true), (50, 60, false)]);
     }
 
     #[test]
     fn spans_lie_within_each_other_or_apart() {
-        let one = Thread { start: 0, end: 100, spans: vec![work(10, 40), work(50, 90)] };
-        let other = Thread { start: 0, end: 100, spans: vec![work(30, 60), work(65, 70)] };
+        let one = thread(0, 100, vec![work(10, 40), work(50, 90)]);
+        let other = thread(0, 100, vec![work(30, 60), work(65, 70)]);
         let folded = fold(&[one, other]);
         assert_eq!(
             times(&folded),

@@ -1,11 +1,12 @@
 //! Builds rows from the events of [`follow`](profile::follow::follow()).
 
-use super::classify::{Class, Layout, classify};
+use super::classify::{Class, Layout, NETLINK, classify};
 use super::ending::Ending;
-use super::fold::{self, Thread, fold};
+use super::fold::{Thread, fold};
 use super::look::{self, Look};
 use super::{Held, Observed, wakers};
 use profile::follow::{End, Event, call_name, memory};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,7 +30,7 @@ pub struct Gather<'a> {
 struct Process {
     pid: i32,
     parent: Option<usize>,
-    threads: Vec<Traced>,
+    threads: Vec<Thread>,
     /// The command line of the program that the process executed last.
     command: Vec<String>,
     /// Whether the process was still running when the command ended.
@@ -44,20 +45,6 @@ struct Contained {
     ending: Ending,
     /// The time at which the tracer saw the end of another process's wait for this process.
     reaped: Option<u64>,
-}
-
-/// A thread, and its current call.
-#[derive(Debug, Default)]
-struct Traced {
-    thread: Thread,
-    call: Option<Call>,
-}
-
-#[derive(Debug)]
-struct Call {
-    span: Span,
-    /// Whether this is a clone(2) that suspends its caller until the child executes a program (CLONE_VFORK).
-    lends: bool,
 }
 
 impl<'a> Gather<'a> {
@@ -92,76 +79,69 @@ impl<'a> Gather<'a> {
     pub fn resumed(&mut self, pid: Pid, seen: u64, at: u64) {
         self.held += Held { stops: 1, time: at - seen };
         // A call that the tracee has just entered begins only when the tracee continues.
-        if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut())
-            && call.span.start == seen
+        if let Some(call) = self.thread(pid).and_then(|thread| thread.call.as_mut())
+            && call.start == seen
         {
-            call.span.start = at;
+            call.start = at;
         }
     }
 
     fn born(&mut self, pid: Pid, parent: Option<Pid>, process: Pid, seen: u64) {
-        let traced = Traced { thread: Thread { start: seen, end: 0, spans: vec![] }, call: None };
+        let thread = Thread { start: seen, ..Thread::default() };
         if let Some(&(at, _)) = self.places.get(&process).filter(|_| process != pid) {
             self.places.insert(pid, (at, self.processes[at].threads.len()));
-            self.processes[at].threads.push(traced);
+            self.processes[at].threads.push(thread);
             return;
         }
         let child = self.processes.len();
         let at = parent.and_then(|parent| self.places.get(&parent)).map(|place| place.0);
-        let call = parent.and_then(|parent| self.traced(parent)).and_then(|it| it.call.as_mut());
-        if let Some(call) = call.filter(|call| call.lends) {
-            call.span.wait = Some(Awaited::Row(child));
+        if let Some(parent) = parent.and_then(|parent| self.thread(parent))
+            && let Some(call) = parent.call.as_mut().filter(|_| parent.lends)
+        {
+            call.wait = Some(Awaited::Row(child));
         }
         self.places.insert(pid, (child, 0));
         self.processes.push(Process {
             pid: pid.as_raw_pid(),
             parent: at,
-            threads: vec![traced],
+            threads: vec![thread],
             command: at.map(|at| self.processes[at].command.clone()).unwrap_or_default(),
-            left: false,
-            contained: None,
+            ..Process::default()
         });
     }
 
     fn executed(&mut self, pid: Pid, command: Vec<String>, container: bool, seen: u64) {
-        let contained = container.then(|| Contained {
-            start: seen,
-            ending: Ending::of(pid, self.deadline),
-            reaped: None,
-        });
+        let ending = container.then(|| Ending::of(pid, self.deadline));
         // Until now, the command was a forked copy of this program. That time is not recorded.
-        if let Some(traced) = self.traced(pid).filter(|it| it.thread.spans.is_empty())
-            && traced.call.is_none()
+        if let Some(thread) = self.thread(pid)
+            && thread.spans.is_empty()
         {
-            let span = Span {
-                phase: Phase::Bootstrap,
-                name: "exec".to_owned(),
-                object: command.first().cloned().unwrap_or_default(),
-                start: traced.thread.start,
-                ..Span::default()
-            };
-            traced.call = Some(Call { span, lends: false });
+            let object = command.first().cloned().unwrap_or_default();
+            let (phase, name, start) = (Phase::Bootstrap, "exec".to_owned(), thread.start);
+            let exec = Span { phase, name, object, start, ..Span::default() };
+            thread.call.get_or_insert(exec);
         }
-        self.close(pid, seen, 0);
-        if let Some(&(at, _)) = self.places.get(&pid) {
-            self.processes[at].command = command;
-            self.processes[at].contained = contained;
+        self.close(pid, seen);
+        if let Some(process) = self.process(pid) {
+            process.command = command;
+            process.contained =
+                ending.map(|ending| Contained { start: seen, ending, reaped: None });
         }
     }
 
     fn gone(&mut self, pid: Pid, end: End, seen: u64) {
-        let waiting = self.traced(pid).and_then(|traced| {
-            let call = traced.call.take_if(|call| end == End::Left && call.span.wait.is_some())?;
-            Some(call.span.start)
+        let left = end == End::Left;
+        let waiting = self.thread(pid).and_then(|thread| {
+            Some(thread.call.take_if(|call| left && call.wait.is_some())?.start)
         });
-        self.close(pid, seen, 0);
-        if let Some(traced) = self.traced(pid) {
+        self.close(pid, seen);
+        if let Some(thread) = self.thread(pid) {
             // A process that is left running counts as done with the command from the beginning of its last wait for
             // another process.
-            traced.thread.end = waiting.unwrap_or(seen);
+            thread.end = waiting.unwrap_or(seen);
         }
-        if let Some(&(at, _)) = self.places.get(&pid) {
-            self.processes[at].left |= end == End::Left;
+        if let Some(process) = self.process(pid) {
+            process.left |= left;
         }
     }
 
@@ -172,8 +152,8 @@ impl<'a> Gather<'a> {
             waits.then(|| self.awaited(pid, name, &args).map_or(Awaited::Other, Awaited::Row));
         let span = Span { phase, name: name.into(), object, start: seen, wait, ..Span::default() };
         let lends = clone_flags(pid, name, &args) & CLONE_VFORK != 0;
-        if let Some(traced) = self.traced(pid) {
-            traced.call = Some(Call { span, lends });
+        if let Some(thread) = self.thread(pid) {
+            (thread.call, thread.lends) = (Some(span), lends);
         }
     }
 
@@ -191,51 +171,45 @@ impl<'a> Gather<'a> {
         self.places.get(&awaited?).map(|place| place.0)
     }
 
-    fn left(&mut self, pid: Pid, result: Result<u64, rustix::io::Errno>, seen: u64) {
-        const AF_NETLINK: &str = "netlink";
-        let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
-        let call = self.traced(pid).and_then(|traced| traced.call.as_ref());
-        let name = call.map(|call| (call.span.name.clone(), call.span.phase));
-        match (name, result) {
-            (Some((name, Phase::Platform)), Ok(file)) if name == "socket" => {
+    fn left(&mut self, pid: Pid, result: Result<u64, Errno>, seen: u64) {
+        let Some(mut call) = self.thread(pid).and_then(|thread| thread.call.take()) else { return };
+        match result {
+            Ok(file) if call.name == "socket" && call.phase == Phase::Platform => {
                 self.look.is_netlink(pid, file as i32);
-                if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut()) {
-                    call.span.object = AF_NETLINK.to_owned();
+                call.object = NETLINK.to_owned();
+            }
+            Ok(child) if call.name == "wait4" && child > 0 => {
+                let child = Pid::from_raw(child as i32);
+                if let Some(&(row, _)) = child.and_then(|child| self.places.get(&child)) {
+                    call.wait = Some(Awaited::Row(row));
+                    if let Some(contained) = &mut self.processes[row].contained {
+                        contained.reaped = Some(seen);
+                    }
                 }
             }
-            (Some((name, _)), Ok(child)) if name == "wait4" && child > 0 => {
-                let place =
-                    Pid::from_raw(child as i32).and_then(|it| self.places.get(&it)).copied();
-                if let Some((row, _)) = place {
-                    self.awaited_was(pid, row, seen);
-                }
-            }
-            _ => {}
+            Ok(_) => {}
+            Err(errno) => call.errno = errno.raw_os_error() as u16,
         }
-        self.close(pid, seen, errno);
-    }
-
-    /// Records that `pid`'s current wait has reported the end of the process of row `row`.
-    fn awaited_was(&mut self, pid: Pid, row: usize, seen: u64) {
-        if let Some(contained) = &mut self.processes[row].contained {
-            contained.reaped = Some(seen);
+        if let Some(thread) = self.thread(pid) {
+            thread.call = Some(call);
         }
-        if let Some(call) = self.traced(pid).and_then(|traced| traced.call.as_mut()) {
-            call.span.wait = Some(Awaited::Row(row));
-        }
+        self.close(pid, seen);
     }
 
     /// Ends `pid`'s current call.
-    fn close(&mut self, pid: Pid, seen: u64, errno: u16) {
-        let Some(traced) = self.traced(pid) else { return };
-        if let Some(Call { mut span, .. }) = traced.call.take() {
-            span.end = seen.max(span.start);
-            span.errno = errno;
-            traced.thread.spans.push(span);
+    fn close(&mut self, pid: Pid, seen: u64) {
+        if let Some(thread) = self.thread(pid)
+            && let Some(call) = thread.call.take()
+        {
+            thread.spans.push(Span { end: seen.max(call.start), ..call });
         }
     }
 
-    fn traced(&mut self, pid: Pid) -> Option<&mut Traced> {
+    fn process(&mut self, pid: Pid) -> Option<&mut Process> {
+        self.processes.get_mut(self.places.get(&pid)?.0)
+    }
+
+    fn thread(&mut self, pid: Pid) -> Option<&mut Thread> {
         let &(process, thread) = self.places.get(&pid)?;
         self.processes.get_mut(process)?.threads.get_mut(thread)
     }
@@ -301,35 +275,20 @@ impl Contained {
     fn row(self, former: usize, pid: i32, command: &[String], last: u64) -> Row {
         let seen = self.ending.time();
         let end = [seen, self.reaped].into_iter().flatten().min().unwrap_or(last).max(self.start);
-        let span = Span {
-            phase: Phase::Program,
-            name: PROGRAM.to_owned(),
-            object: command.join(" "),
-            start: self.start,
-            end,
-            ..Span::default()
-        };
-        Row {
-            name: PROGRAM.to_owned(),
-            pid,
-            parent: Some(former),
-            start: self.start,
-            end,
-            spans: vec![span],
-            lost: 0,
-        }
+        let (phase, name, start) = (Phase::Program, PROGRAM.to_owned(), self.start);
+        let object = command.join(" ");
+        let span = Span { phase, name: name.clone(), object, start, end, ..Span::default() };
+        let (parent, spans) = (Some(former), vec![span]);
+        Row { name, pid, parent, start, end, spans, ..Row::default() }
     }
 }
 
 impl Process {
     fn row(&mut self, at: usize, is_init: bool, last: u64) -> Row {
-        let threads: Vec<fold::Thread> = std::mem::take(&mut self.threads)
-            .into_iter()
-            .map(|traced| {
-                let end = if traced.thread.end == 0 { last } else { traced.thread.end };
-                Thread { end, ..traced.thread }
-            })
-            .collect();
+        for thread in self.threads.iter_mut().filter(|thread| thread.end == 0) {
+            thread.end = last;
+        }
+        let threads = &self.threads;
         let program =
             self.command.first().map_or("", |path| path.rsplit('/').next().unwrap_or(path));
         let name = match (at, is_init) {
@@ -343,8 +302,8 @@ impl Process {
             parent: self.parent,
             start: threads.iter().map(|thread| thread.start).min().unwrap_or(last),
             end: threads.iter().map(|thread| thread.end).max().unwrap_or(last),
-            spans: fold(&threads),
-            lost: 0,
+            spans: fold(threads),
+            ..Row::default()
         }
     }
 }

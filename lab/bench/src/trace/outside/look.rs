@@ -1,6 +1,7 @@
 //! Finds the object of a system call: the path that an argument points to, or the file behind a descriptor. The caller
 //! is stopped at the entry to the call (ptrace(2)).
 
+use super::calls::call;
 use super::classify::NETLINK;
 use profile::follow::memory;
 use rustix::process::Pid;
@@ -9,22 +10,6 @@ use std::fs;
 
 /// AT_FDCWD.
 const HERE: i32 = -100;
-
-/// The arguments that determine a call's object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Nothing,
-    /// A path.
-    Path(usize),
-    /// A directory's descriptor, followed by a path relative to it.
-    At(usize),
-    /// A descriptor.
-    File(usize),
-    /// A string.
-    Text(usize),
-    /// A number as the first argument, with the names of its values.
-    Operation(&'static [(u64, &'static str)]),
-}
 
 /// Operations of prctl(2).
 const CONTROLS: &[(u64, &str)] = &[
@@ -53,34 +38,6 @@ const PROGRAMS: &[(u64, &str)] = &[
     (16, "PROG_QUERY"),
 ];
 
-fn form(name: &str) -> Form {
-    match name {
-        "open" | "creat" | "stat" | "lstat" | "access" | "chdir" | "mkdir" | "rmdir" | "unlink"
-        | "readlink" | "chmod" | "chown" | "lchown" | "chroot" | "mknod" | "truncate"
-        | "statfs" | "umount2" | "execve" | "pivot_root" | "getxattr" | "lgetxattr"
-        | "setxattr" => Form::Path(0),
-        "symlink" | "link" | "rename" | "mount" => Form::Path(1),
-        "openat" | "openat2" | "newfstatat" | "statx" | "faccessat" | "faccessat2" | "mkdirat"
-        | "unlinkat" | "readlinkat" | "fchmodat" | "fchmodat2" | "fchownat" | "mknodat"
-        | "utimensat" | "name_to_handle_at" | "open_tree" | "open_tree_attr" | "execveat"
-        | "mount_setattr" | "fspick" | "inotify_add_watch" => Form::At(0),
-        "symlinkat" => Form::At(1),
-        "linkat" | "renameat" | "renameat2" | "move_mount" => Form::At(2),
-        "read" | "write" | "pread64" | "pwrite64" | "readv" | "writev" | "close" | "fstat"
-        | "lseek" | "fcntl" | "ioctl" | "getdents64" | "fchdir" | "fchmod" | "fchown"
-        | "ftruncate" | "fsync" | "fdatasync" | "fstatfs" | "sendmsg" | "recvmsg" | "sendto"
-        | "recvfrom" | "sendmmsg" | "recvmmsg" | "accept" | "accept4" | "connect" | "bind"
-        | "listen" | "getsockname" | "setsockopt" | "getsockopt" | "shutdown" | "dup" | "dup2"
-        | "dup3" | "setns" | "flock" | "sendfile" | "splice" | "copy_file_range" | "fsconfig"
-        | "fsmount" => Form::File(0),
-        "fsopen" | "sethostname" | "setdomainname" => Form::Text(0),
-        "mmap" => Form::File(4),
-        "prctl" => Form::Operation(CONTROLS),
-        "bpf" => Form::Operation(PROGRAMS),
-        _ => Form::Nothing,
-    }
-}
-
 /// Looks up the objects of calls, and remembers which sockets are netlink sockets.
 #[derive(Debug, Default)]
 pub struct Look {
@@ -92,13 +49,13 @@ impl Look {
     /// descriptor (`"pipe"`), a text argument, or the name of an operation; empty if the call has no object.
     pub fn object(&self, pid: Pid, name: &str, args: &[u64; 6]) -> String {
         let arg = |at: usize| args.get(at).copied().unwrap_or(0);
-        match form(name) {
-            Form::Nothing => String::new(),
-            Form::Path(at) => path(pid, HERE, arg(at)),
-            Form::At(at) => path(pid, arg(at) as i32, arg(at + 1)),
-            Form::File(at) => self.file(pid, arg(at) as i32),
-            Form::Text(at) => memory::text(pid, arg(at)).unwrap_or_default(),
-            Form::Operation(names) => operation(names, arg(0)),
+        match call(name).map_or(("-", 0), |call| call.object) {
+            ("path", at) => path(pid, HERE, arg(at)),
+            ("at", at) => path(pid, arg(at) as i32, arg(at + 1)),
+            ("file", at) => self.file(pid, arg(at) as i32),
+            ("text", at) => memory::text(pid, arg(at)).unwrap_or_default(),
+            ("operation", at) => operation(name, arg(at)),
+            _ => String::new(),
         }
     }
 
@@ -116,7 +73,8 @@ impl Look {
     }
 }
 
-fn operation(names: &[(u64, &str)], number: u64) -> String {
+fn operation(name: &str, number: u64) -> String {
+    let names = if name == "bpf" { PROGRAMS } else { CONTROLS };
     let name = names.iter().find(|(known, _)| *known == number);
     name.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
 }

@@ -1,5 +1,6 @@
 //! A time line of any runtime, from outside: its system calls as seen by ptrace(2).
 
+mod calls;
 mod classify;
 mod ending;
 mod fold;
