@@ -187,10 +187,15 @@ fn see_also(page: &mut Roff, command: &Command, description: &str, all: &[&Comma
 }
 
 /// Turns off hyphenation and justification, which would break up names and options, and turns empty lines into requests
-/// for space, as mandoc(1) wants.
+/// for space, as mandoc(1) wants, and letters beyond ASCII into their names, as groff(1) wants.
 fn tidy(source: &str) -> String {
     let source = source.replace(".br\n\n.br\n", ".sp\n").replace("\n\n", "\n.sp\n");
-    source.replacen(".SH NAME", ".nh\n.ad l\n.SH NAME", 1)
+    let source = source.replacen(".SH NAME", ".nh\n.ad l\n.SH NAME", 1);
+    let ascii = |letter: char| match letter.is_ascii() {
+        true => letter.to_string(),
+        false => format!("\\[u{:04X}]", u32::from(letter)),
+    };
+    source.chars().map(ascii).collect()
 }
 
 /// Returns the release date of this version, or that of the last release if this version has none yet.
