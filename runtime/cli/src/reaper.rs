@@ -17,9 +17,10 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::process::{WaitOptions, getpid, setpgid, wait};
 use rustix::termios::tcsetpgrp;
-use sys::clone::Child;
+use sys::clone::{Child, Clone, clone3_bound};
+use sys::exec::cloexec_from;
 use sys::signal::{self, SignalSet};
-use sys::stdio::{Stderr, stderr, stdin, stdout};
+use sys::stdio::{Stderr, stdin};
 
 use crate::execute::{DEFAULT_PATH, execute, within};
 
@@ -46,10 +47,13 @@ fn try_run(args: sys::Args) -> Result<i32, Errno> {
     // would be discarded, since this process is the first in its pid namespace.
     signal::set_mask(SignalSet::ALL)?;
     let signals = signal::signalfd(SignalSet::ALL)?;
-    let streams = [stdin(), stdout(), stderr()];
-    #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
-    // SAFETY: the child uses only its standard streams; this process has one thread.
-    let child = unsafe { sys::worker::begin(streams, [], |[]| become_program(args)) }?;
+    let child = match clone3_bound()? {
+        Clone::Parent(child) => child,
+        Clone::Child => {
+            let _ = signal::set_mask(SignalSet::EMPTY);
+            sys::start::exit(become_program(args))
+        }
+    };
     loop {
         match poll(&mut [PollFd::new(&signals, PollFlags::IN)], None) {
             Err(Errno::INTR) => continue,
@@ -85,6 +89,10 @@ fn reap(child: &Child) -> Result<Option<i32>, Errno> {
 /// terminal then sends its signals only to this group, so the program does not receive them a second time from its
 /// parent. Returns only if the program cannot be executed.
 fn become_program(args: sys::Args) -> i32 {
+    // The program gets the standard streams only.
+    if cloexec_from(3).is_err() {
+        return NOT_EXECUTABLE;
+    }
     let _ = setpgid(None, None);
     // tcsetpgrp(3) from a background process group raises SIGTTOU, which would stop the process.
     let mask = signal::set_mask(SignalSet::ALL);

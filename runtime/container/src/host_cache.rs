@@ -4,6 +4,7 @@
 use cgroup::devices::program;
 use plan::{Caller, CgroupPlan, FastPaths, Kernel, Plan};
 use rustix::fd::OwnedFd;
+use sys::reexec::OwnProgram;
 
 use crate::Error;
 use crate::cache::{self, Cache, FilterKey, Missing};
@@ -17,7 +18,7 @@ pub fn clear() -> Result<(), Error> {
 }
 
 /// Opens dayfly's binary on a read-only mount that an earlier command has kept.
-pub(crate) fn program(fast_paths: FastPaths) -> Option<OwnedFd> {
+pub(crate) fn program(fast_paths: FastPaths) -> Option<OwnProgram> {
     fast_paths.contains(FastPaths::KEPT_PROGRAM).then(cache::kept_program)?.ok()
 }
 

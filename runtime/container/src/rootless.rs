@@ -23,8 +23,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, getpid};
 use spec::{IdMapping, Linux};
 use sys::Context;
-use sys::clone::CloneFlags;
-use sys::stdio::{Stderr, stderr, stdin, stdout};
+use sys::clone::{Clone, CloneFlags, clone3_bound};
+use sys::stdio::Stderr;
 use trace::Phase;
 
 use crate::{Container, Error, Trace, owner};
@@ -132,13 +132,13 @@ fn enter_alone(caller: &Caller) -> Result<(), Error> {
 fn enter_mapped(helpers: &[IdHelper; 2]) -> Result<(), Error> {
     let (go_on, goes_on) = pipe_with(PipeFlags::CLOEXEC).context("pipe", "")?;
     let own = getpid();
-    let streams = [stdin(), stdout(), stderr()];
-    #[expect(unsafe_code, reason = "descriptors of the copied memory are closed")]
-    // SAFETY: the child uses only its standard streams and `go_on`; this process has one thread.
-    let child = unsafe {
-        sys::worker::begin(streams, [go_on.as_fd()], |[go_on]| map(own, helpers, &go_on))
+    let child = match clone3_bound().context("clone3", "who maps ids")? {
+        Clone::Parent(child) => child,
+        Clone::Child => {
+            drop(goes_on);
+            sys::start::exit(map(own, helpers, &go_on))
+        }
     };
-    let child = child.context("clone3", "who maps ids")?;
     drop(go_on);
     let entered = unshare();
     if entered.is_ok() {

@@ -9,32 +9,17 @@
 //! processes, so a killed `create` leaves none. A restore needs no holder: systemd makes the scope around criu.
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
-use sys::clone::{Child, Clone, CloneFlags, clone3};
+use sys::clone::{Child, Clone, clone3_bound};
 
 /// Creates the holder.
 ///
 /// # Errors
 /// Those of clone3(2).
-///
-/// # Safety
-/// The process has one thread.
-pub unsafe fn begin() -> Result<Child, Errno> {
-    let parent = getpid();
-    // SAFETY: the caller's promise.
-    match unsafe { clone3(CloneFlags::empty(), None) }? {
+pub fn begin() -> Result<Child, Errno> {
+    match clone3_bound()? {
         Clone::Parent(child) => Ok(child),
-        Clone::Child => wait_for_the_end(parent),
-    }
-}
-
-fn wait_for_the_end(parent: Pid) -> ! {
-    let bound = set_parent_process_death_signal(Some(Signal::KILL));
-    // The parent may have exited before the signal was set.
-    if bound.is_err() || getppid() != Some(parent) {
-        sys::start::exit(1);
-    }
-    loop {
-        rustix::event::pause();
+        Clone::Child => loop {
+            rustix::event::pause();
+        },
     }
 }

@@ -226,8 +226,7 @@ pub fn spawn(
     manner: &Manner<'_>,
 ) -> Result<Child, Errno> {
     sys::signal::reset_sigchld();
-    // SAFETY: one thread; the child only makes system calls, then execs or exits.
-    match unsafe { clone3(CloneFlags::empty(), None) }? {
+    match clone3(CloneFlags::empty(), None)? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
             let errno = become_hook(hook, input, output, manner);

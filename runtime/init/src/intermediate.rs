@@ -16,7 +16,7 @@
 
 use core::sync::atomic::Ordering;
 
-use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
@@ -32,11 +32,11 @@ use crate::{actor, clock};
 pub const CLONE: &str = "clone by intermediate";
 
 /// Runs the intermediate; returns only in init.
-pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &OwnedFd) {
+pub(crate) fn pass_on(intermediate: Intermediate, job: &Job<'_>, channel: &OwnedFd) {
     let Job { slots, time, flags, .. } = job;
-    // SAFETY: the parent has opened the relay for this process, which has its own descriptor table; the number has no
-    // other owner.
-    let relay = job.relay.map(|relay| unsafe { OwnedFd::from_raw_fd(relay) });
+    // SAFETY: the relay was open at the clone, and this process has its own descriptor table, in which nothing else owns
+    // or uses it.
+    let relay = job.relay.map(|relay| unsafe { OwnedFd::from_raw_fd(relay.as_raw_fd()) });
     let parent = relay.as_ref().unwrap_or(channel);
     let joined =
         strike(Place::Intermediate, 0).and_then(|()| join(intermediate, slots)).and_then(|()| {
@@ -59,8 +59,7 @@ pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &O
     if let Err(errno) = strike(Place::Intermediate, 1).and(stripped) {
         refuse(parent, b'c', errno);
     }
-    // SAFETY: this process has one thread; the process that shares its memory waits for its exit.
-    match unsafe { clone3(*flags | CloneFlags::PARENT, None) } {
+    match clone3(*flags | CloneFlags::PARENT, None) {
         Ok(Clone::Child) => {
             drop(relay);
             sys::stack::forget();
@@ -75,7 +74,7 @@ pub(crate) fn pass_on(intermediate: Intermediate, job: &'static Job, channel: &O
     }
 }
 
-fn hand_over(job: &Job, parent: &OwnedFd, child: &Child) -> Result<(), Errno> {
+fn hand_over(job: &Job<'_>, parent: &OwnedFd, child: &Child) -> Result<(), Errno> {
     if job.relay_shares() {
         job.made.store(child.pid.as_raw_nonzero().get(), Ordering::Relaxed);
         return Ok(());

@@ -2,18 +2,19 @@
 
 use core::sync::atomic::AtomicI32;
 
-use rustix::fd::RawFd;
+use rustix::fd::{BorrowedFd, RawFd};
 use sys::clone::CloneFlags;
 use sys::recorder::Recorder;
 use sys::seccomp::Instruction;
+use sys::shared::Leaked;
 
 use crate::slots::Slots;
 use crate::step::{InitStep, Intermediate, Limit, Memory, StateText, TimeNamespace};
 
-/// Init's input. An init that shares the parent's memory reads this data until its exec, so the data is never freed.
-/// Descriptors are stored as numbers, which refer to init's own copies of the descriptors.
+/// Init's input. An init that shares the parent's memory reads this data until its exec, so the data is never freed. The
+/// parent may close the descriptors after the clone; init has its own copies, with the same numbers.
 #[derive(Debug)]
-pub struct Job {
+pub struct Job<'fd> {
     /// The steps.
     pub steps: &'static [InitStep<'static>],
     /// The filter to load, if any.
@@ -23,16 +24,16 @@ pub struct Job {
     /// The container's state, for its hooks.
     pub state: StateText<'static>,
     /// The descriptors that the steps use.
-    pub slots: Slots,
+    pub slots: Slots<'fd>,
     /// The files to which init writes to join the cgroups in which it was not created: `tasks` or `cgroup.procs`.
-    pub procs: &'static [RawFd],
+    pub procs: Leaked<[BorrowedFd<'fd>]>,
     /// Init's end of the channel.
-    pub channel: RawFd,
+    pub channel: BorrowedFd<'fd>,
     /// The parent's end of the channel, which init closes first.
-    pub parent_end: RawFd,
+    pub parent_end: BorrowedFd<'fd>,
     /// The socket over which an intermediate reports to the parent, if the intermediate does not share the parent's
     /// memory. Over the channel, the intermediate's report could arrive after messages from init.
-    pub relay: Option<RawFd>,
+    pub relay: Option<BorrowedFd<'fd>>,
     /// The time line of init's steps, if the start is traced.
     pub recorder: Option<Recorder>,
     /// The new namespaces that an intermediate creates together with init.
@@ -54,7 +55,7 @@ pub struct Job {
     pub made: AtomicI32,
 }
 
-impl Job {
+impl Job<'_> {
     /// Returns whether there is an intermediate that shares the parent's memory.
     pub fn relay_shares(&self) -> bool {
         self.intermediate.is_some() && self.relay.is_none()

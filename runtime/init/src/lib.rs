@@ -42,4 +42,4 @@ pub use clone::begin;
 pub use failure::Failure;
 pub use job::{Filter, Job};
 pub use signal_words::SignalWords;
-pub use slots::{Place, Slots};
+pub use slots::{OwnedSlots, Place, Slots};

@@ -10,14 +10,13 @@
 //! and sysctls. Before Linux 6.8, mountinfo shows the order in which mounts were made. There, init keeps the order of
 //! the configuration: all mounts that follow sysfs come after the wait as well.
 
-use core::ffi::c_void;
-
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use sys::clone::{Child, CloneFlags, clone3_shared};
 use sys::recorder::Recorder;
+use sys::shared::Leaked;
 use sys::stack::Stack;
 
 use crate::fault::{Place, strike};
@@ -30,9 +29,9 @@ pub const STEPS: [&str; 3] = ["unshare net", "loopback up", "hand over"];
 
 /// The input of the network maker.
 #[derive(Debug)]
-pub struct Maker {
+pub struct Maker<'fd> {
     /// The network maker's end of the socket.
-    pub socket: RawFd,
+    pub socket: BorrowedFd<'fd>,
     /// The time line of the steps, if the start is traced.
     pub recorder: Option<Recorder>,
 }
@@ -41,17 +40,14 @@ pub struct Maker {
 ///
 /// # Errors
 /// Those of clone3(2), and ENOMEM.
-///
-/// # Safety
-/// The process has one thread, and the socket is open.
-pub unsafe fn begin(maker: &'static Maker) -> Result<Child, Errno> {
+pub fn begin(maker: Leaked<Maker<'_>>) -> Result<Child, Errno> {
     let stack = Stack::map()?;
     let flags = CloneFlags::SILENT;
     // SAFETY: `maker` is never freed, only its recorder changes, through atomics, and nothing here uses a heap.
-    unsafe { clone3_shared(flags, None, &stack, make, (&raw const *maker).cast()) }
+    unsafe { clone3_shared(flags, None, &stack, make, &*maker) }
 }
 
-impl Maker {
+impl Maker<'_> {
     /// Runs one of the steps.
     fn step<T>(&self, step: usize, work: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {
         strike(Place::Network, step)?;
@@ -69,21 +65,17 @@ impl Maker {
     }
 
     fn hand_over(&self) -> Result<(), Errno> {
-        // SAFETY: open in this process, which has its own descriptor table and does not close it.
-        let socket = unsafe { BorrowedFd::borrow_raw(self.socket) };
         match self.namespace() {
-            Ok(made) => self.step(2, || sys::fdpass::send(socket, &[MADE], made.as_fd())),
+            Ok(made) => self.step(2, || sys::fdpass::send(self.socket, &[MADE], made.as_fd())),
             Err(errno) => {
                 let errno = errno.raw_os_error().to_ne_bytes();
-                rustix::net::send(socket, &errno, SendFlags::NOSIGNAL).map(drop)
+                rustix::net::send(self.socket, &errno, SendFlags::NOSIGNAL).map(drop)
             }
         }
     }
 }
 
-extern "C" fn make(argument: *const c_void) -> ! {
-    // SAFETY: this is the argument of `begin`.
-    let maker: &'static Maker = unsafe { &*argument.cast() };
+extern "C" fn make(maker: &Maker<'_>) -> ! {
     if let Some(recorder) = &maker.recorder {
         recorder.born();
     }

@@ -1,6 +1,8 @@
 //! The table of descriptors that the parent opens and init uses.
 
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -23,30 +25,38 @@ impl Default for Place {
     }
 }
 
-/// Descriptors by slot. Dropping the parent's table closes them; by then no borrowed descriptor is in use. In init, the
-/// same numbers refer to init's own copies ([`Slots::of_init`]).
+/// Descriptors by slot, which are open for `'fd`. In init, the same numbers refer to init's own copies.
 #[derive(Debug)]
-pub struct Slots {
+pub struct Slots<'fd> {
     /// The numbers are never freed: an init that shares the memory reads them until its exec, which
     /// may be long after the parent has stopped using them.
     numbers: &'static [Place],
-    /// Whether dropping the table closes the descriptors.
-    closes: bool,
+    owner: PhantomData<&'fd OwnedSlots>,
 }
 
-impl Slots {
+/// The parent's table. Dropping it closes the descriptors.
+#[derive(Debug)]
+pub struct OwnedSlots(Slots<'static>);
+
+impl OwnedSlots {
     /// Returns an empty table that consists of `places`, one for each slot.
     pub fn new(places: &'static mut [Place]) -> Self {
-        Self { numbers: places, closes: true }
+        Self(Slots { numbers: places, owner: PhantomData })
     }
+}
 
-    /// Returns the same table for a process that is about to be cloned. Dropping the returned table closes nothing.
-    ///
-    /// # Safety
-    /// The returned table is used only by a process that has its own copies of the descriptors. If that
-    /// process closes one of them by other means than exec or exit, it does not use the table afterwards.
-    pub unsafe fn of_init(&self) -> Self {
-        Self { numbers: self.numbers, closes: false }
+impl Deref for OwnedSlots {
+    type Target = Slots<'static>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Slots<'_> {
+    /// Returns the same table for a process that is about to be cloned.
+    pub fn of_init(&self) -> Slots<'_> {
+        Slots { numbers: self.numbers, owner: PhantomData }
     }
 
     /// Puts a descriptor into a slot. A previous descriptor stays open, since it may be borrowed.
@@ -79,15 +89,16 @@ impl Slots {
     pub fn get(&self, slot: Slot) -> Option<BorrowedFd<'_>> {
         let number = self.numbers.get(usize::from(slot.0))?.0.load(Ordering::Acquire);
         let fd = if number <= OF_INIT { OF_INIT - number } else { number };
-        // SAFETY: a stored descriptor stays open until the drop, or by the promise to `of_init`.
+        // SAFETY: a stored descriptor stays open until the drop of the parent's table, which is borrowed, and in init
+        // until its exec or exit, but for calls of `close_all_but`, which make sure of that.
         (fd != EMPTY).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
     }
 }
 
-impl Drop for Slots {
+impl Drop for OwnedSlots {
     fn drop(&mut self) {
         let open = self.numbers.iter().map(|place| place.0.load(Ordering::Relaxed));
-        for fd in open.filter(|fd| self.closes && *fd > EMPTY) {
+        for fd in open.filter(|fd| *fd > EMPTY) {
             // SAFETY: owned by this process since `set`, and closed only here.
             drop(unsafe { OwnedFd::from_raw_fd(fd) });
         }
@@ -102,7 +113,7 @@ mod tests {
 
     #[test]
     fn inits_own_descriptors_are_not_the_parents() {
-        let slots = Slots::new(Box::leak(Box::new([Place::default(), Place::default()])));
+        let slots = OwnedSlots::new(Box::leak(Box::new([Place::default(), Place::default()])));
         let fd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let number = fd.as_raw_fd();
         slots.keep(Slot(1), fd);
@@ -114,20 +125,17 @@ mod tests {
 
     #[test]
     fn closed_once_by_the_host_actor_and_not_by_init() {
-        let slots = Slots::new(Box::leak(Box::new([Place::default(), Place::default()])));
+        let slots = OwnedSlots::new(Box::leak(Box::new([Place::default(), Place::default()])));
         let fd = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let number = fd.as_raw_fd();
         slots.set(Slot(1), fd);
         slots.set(Slot(2), eventfd(0, EventfdFlags::CLOEXEC).unwrap());
-        // SAFETY: the descriptors are used only while they are open.
-        let of_init = unsafe { slots.of_init() };
+        let of_init = slots.of_init();
         assert!(slots.get(Slot(0)).is_none() && slots.get(Slot(2)).is_none());
-        drop(of_init);
-        assert_eq!(slots.get(Slot(1)).map(|fd| fd.as_raw_fd()), Some(number));
+        assert_eq!(of_init.get(Slot(1)).map(|fd| fd.as_raw_fd()), Some(number));
         assert!(fcntl_getfd(slots.get(Slot(1)).unwrap()).is_ok());
-        // SAFETY: only the numbers are read.
-        let of_init = unsafe { slots.of_init() };
+        let numbers = slots.numbers;
         drop(slots);
-        assert_eq!(of_init.numbers[1].0.load(Ordering::Relaxed), number);
+        assert_eq!(numbers[1].0.load(Ordering::Relaxed), number);
     }
 }

@@ -22,8 +22,7 @@ const PATIENCE: u32 = 1;
 /// Tests whether the kernel kills processes created in this v2 cgroup, by creating a process that exits at once.
 pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     sys::signal::reset_sigchld();
-    // SAFETY: one thread; the child makes one system call.
-    match unsafe { clone3(CloneFlags::empty(), Some(cgroup)) } {
+    match clone3(CloneFlags::empty(), Some(cgroup)) {
         Ok(Clone::Child) => sys::start::exit(0),
         Ok(Clone::Parent(child)) => {
             let ended = hooks::exits_within(&child.pidfd, PATIENCE);

@@ -81,7 +81,7 @@ fn monotonic(text: &str) -> Option<i64> {
     numbers.next()??.checked_mul(1_000_000_000)?.checked_add(numbers.next()??)
 }
 
-fn proc(slots: &Slots) -> Result<BorrowedFd<'_>, Error> {
+fn proc<'a>(slots: &'a Slots<'_>) -> Result<BorrowedFd<'a>, Error> {
     slots.get(Slot::PROC).ok_or(Errno::BADF).context("open", "/proc")
 }
 

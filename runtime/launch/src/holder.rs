@@ -12,8 +12,7 @@ pub(crate) struct Holder(Child);
 impl Holder {
     /// Creates the process.
     pub fn start() -> Result<Self, sys::Error> {
-        // SAFETY: the process has one thread.
-        unsafe { holder::begin() }.context("clone3", "holder of the scope").map(Self)
+        holder::begin().context("clone3", "holder of the scope").map(Self)
     }
 
     /// Returns the holder's pid.

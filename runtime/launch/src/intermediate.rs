@@ -27,7 +27,7 @@ pub(crate) enum Refused {
 
 /// Returns the init that was created by an intermediate which shared this process's memory and has exited. Init is a
 /// child of this process, so its pid cannot be reused before this process has waited for it.
-pub(crate) fn take_over(job: &Job, channel: &OwnedFd) -> Result<Child, Refused> {
+pub(crate) fn take_over(job: &Job<'_>, channel: &OwnedFd) -> Result<Child, Refused> {
     match Pid::from_raw(job.made.load(Ordering::Relaxed)) {
         Some(pid) => {
             let pidfd = pidfd_open(pid, PidfdFlags::empty());

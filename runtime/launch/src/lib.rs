@@ -4,13 +4,11 @@
 //! (`dayfly-init`). Init runs its own list of steps, and then becomes the container's process. If a step fails, init is
 //! killed and the cgroup removed before the error is returned: a failed launch leaves nothing behind.
 #![cfg_attr(not(test), no_std)]
-#![allow(unsafe_code)]
 
 extern crate alloc;
 
 mod cgroup_kill;
 mod clock;
-mod copy;
 mod descriptors;
 mod error;
 mod holder;
@@ -29,14 +27,13 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::time::Duration;
 
-use init::{Place, Slots};
+use init::{OwnedSlots, Place, Slots};
 use plan::step::{ParentStep, Slot};
 use plan::{Plan, ResctrlPlan};
 use rustix::fd::{AsFd, OwnedFd};
 use trace::Tracer;
 
 pub use cgroup_kill::kills_newborn;
-pub use copy::copy_process;
 pub use error::Error;
 pub use hooks::{Manner, run_all as run_hooks};
 pub use id_helper::map_ids;
@@ -84,9 +81,9 @@ fn connected_console(plan: &Plan, slots: &Slots) -> Option<OwnedFd> {
 }
 
 /// Returns an empty table of the plan's slots.
-fn slots_of(plan: &Plan) -> Slots {
+fn slots_of(plan: &Plan) -> OwnedSlots {
     let places: Vec<Place> = (0..plan.slots).map(|_| Place::default()).collect();
-    Slots::new(places.leak())
+    OwnedSlots::new(places.leak())
 }
 
 /// Runs the parent's steps of a plan. Afterwards init runs its program, is about to execute it, or waits for `start`.

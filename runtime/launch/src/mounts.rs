@@ -3,7 +3,7 @@
 
 use core::ffi::CStr;
 
-use init::Slots;
+use init::OwnedSlots;
 use plan::Plan;
 use plan::step::{DeviceSource, ParentStep, Slot};
 use rustix::fd::BorrowedFd;
@@ -20,7 +20,7 @@ use crate::slots_of;
 #[derive(Debug)]
 pub struct Mounts {
     plan: &'static Plan,
-    slots: Slots,
+    slots: OwnedSlots,
     /// The limit on open descriptors while the slots are filled.
     _raised: Option<Raised>,
     /// Resources of the assembled root filesystem, if any.

@@ -4,10 +4,11 @@ use alloc::boxed::Box;
 
 use init::channel;
 use init::network::{Maker, STEPS, begin};
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use sys::Context;
 use sys::clone::Child;
+use sys::shared::Leaked;
 use trace::{Label, Phase, Recorder, Steps, Tracer};
 
 /// __WALL of waitid(2), which is needed to wait for a process whose exit sends no signal. The network maker's exit
@@ -30,10 +31,8 @@ impl Network {
         let context = ("clone3", "network maker");
         let (ours, theirs) = channel::pair().context(context.0, context.1)?;
         let recorder = tracer.is_on().then(|| Recorder::new(STEPS.len()));
-        let task: &'static Maker =
-            Box::leak(Box::new(Maker { socket: ours.as_raw_fd(), recorder }));
-        // SAFETY: the runtime has one thread, and `ours` is open until the end of this function.
-        let maker = unsafe { begin(task) }.context(context.0, context.1)?;
+        let task = Leaked::from(Box::new(Maker { socket: ours.as_fd(), recorder }));
+        let maker = begin(task).context(context.0, context.1)?;
         if let Some(recorder) = &task.recorder {
             tracer.joined(plan::NETWORK, maker.pid, recorder, &Row, 0);
         }

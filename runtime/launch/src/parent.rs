@@ -65,7 +65,7 @@ pub type OnTurn<'a> = dyn FnMut(Turn<'_>) -> Result<(), sys::Error> + 'a;
 /// A launch in progress.
 pub(crate) struct Parent<'a> {
     pub plan: &'static Plan,
-    pub slots: &'a Slots,
+    pub slots: &'a Slots<'a>,
     pub tracer: &'a Tracer,
     /// The working directory of hooks.
     pub bundle: &'a CStr,
@@ -105,7 +105,7 @@ impl<'a> Parent<'a> {
     /// Returns a launch that has not begun.
     pub(crate) fn new(
         plan: &'static Plan,
-        slots: &'a Slots,
+        slots: &'a Slots<'a>,
         tracer: &'a Tracer,
         bundle: &'a CStr,
         on_turn: &'a mut OnTurn<'a>,

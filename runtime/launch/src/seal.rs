@@ -11,15 +11,14 @@
 use alloc::ffi::CString;
 use alloc::format;
 
-use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
     Access, CWD, MemfdFlags, Mode, OFlags, SealFlags, access, fcntl_add_seals, memfd_create,
     openat, sendfile,
 };
 use rustix::io::Errno;
-use rustix::mount::{OpenTreeFlags, open_tree};
 use sys::defence::{Defence, is_off};
-use sys::mount::{MountAttr, attr, mount_setattr};
+use sys::reexec::{OwnProgram, ReadOnlyMount};
 use trace::{Phase, Tracer};
 
 /// The environment variable by which a traced command passes times to itself across its re-exec: the start of the
@@ -39,7 +38,7 @@ pub fn seal_self(
     args: sys::Args,
     entered: u64,
     tracer: &Tracer,
-    kept: impl FnOnce() -> Option<OwnedFd>,
+    kept: impl FnOnce() -> Option<OwnProgram>,
 ) -> Result<Option<OwnedFd>, sys::Error> {
     if is_off(Defence::Seal) {
         return Ok(None);
@@ -54,12 +53,14 @@ pub fn seal_self(
         tracer.add(Phase::Security, "seal", "/proc/self/exe", (start, tracer.clock()));
         Ok(mount)
     };
-    if kept().is_some_and(|file| run_from(&file, args).is_ok()) {
+    if kept().is_some_and(|program| program.run(args).is_ok()) {
         return sealed(None);
     }
-    let copy = match read_only_mount() {
-        Ok(mount) if move_onto(&mount, args).is_ok() => return sealed(Some(mount)),
-        Ok(mount) => mount,
+    let copy = match ReadOnlyMount::make() {
+        Ok(mount) if mount.program().and_then(|program| program.run(args)).is_ok() => {
+            return sealed(Some(mount.into()));
+        }
+        Ok(mount) => mount.into(),
         // The running binary can be a memfd only if the other methods are not permitted, so this is
         // checked last.
         Err(_) if is_sealed_memfd() => return Ok(None),
@@ -75,30 +76,6 @@ pub fn seal_self(
     let left = left.and_then(|text| CString::new(text).ok());
     let errno = sys::exec::execve_fd(copy.as_fd(), args, left.as_deref());
     Err(sys::Error::new("execveat", "/proc/self/exe", errno))
-}
-
-/// Makes this process run from `mount` from now on.
-fn move_onto(mount: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
-    // The descriptor of open_tree(2) names the file without opening it.
-    let path = format!("/proc/self/fd/{}", mount.as_raw_fd());
-    run_from(&openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?, args)
-}
-
-/// Makes this process run from `file` from now on. This takes a third of the time of a second
-/// execve(2), which would replace the address space and repeat everything that the program has done
-/// so far.
-fn run_from(file: &OwnedFd, args: sys::Args) -> Result<(), Errno> {
-    // SAFETY: the file is the target of /proc/self/exe, which cannot be written to while it runs; a command begins with
-    // one thread and without children.
-    unsafe { sys::reexec::remap(file.as_fd(), args) }
-}
-
-fn read_only_mount() -> Result<OwnedFd, Errno> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    let tree = open_tree(CWD, c"/proc/self/exe", flags)?;
-    let readonly = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
-    mount_setattr(tree.as_fd(), false, &readonly)?;
-    Ok(tree)
 }
 
 const SEALS: SealFlags =

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use bitflags::bitflags;
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::Errno;
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
 use crate::raw::{Arg, address};
 use crate::stack::Stack;
@@ -40,6 +40,10 @@ bitflags! {
         /// A new time namespace (Linux 5.6). dayfly passes this flag to unshare(2) and setns(2) only.
         const NEWTIME = 0x80;
     }
+}
+
+impl CloneFlags {
+    const OF_KERNEL: Self = Self::all().difference(Self::SILENT);
 }
 
 const CLONE_VM: u64 = 0x100;
@@ -89,7 +93,8 @@ pub struct Child {
 impl Arguments {
     fn new(flags: CloneFlags, pidfd: &mut RawFd, cgroup: Option<BorrowedFd<'_>>) -> Self {
         let mut arguments = Self {
-            flags: flags.difference(CloneFlags::SILENT).bits() | CLONE_PIDFD,
+            // Other bits, such as CLONE_VM, would not leave the caller's memory to the caller.
+            flags: flags.intersection(CloneFlags::OF_KERNEL).bits() | CLONE_PIDFD,
             pidfd: address(&raw mut *pidfd),
             // With CLONE_PARENT the kernel requires 0: the caller's own exit signal is used.
             exit_signal: match flags.intersects(CloneFlags::PARENT | CloneFlags::SILENT) {
@@ -139,12 +144,13 @@ fn with_fallback(
 /// is given, the process starts in that cgroup v2 directory. Moving it there later would have to wait for the kernel's
 /// cgroup_threadgroup_rwsem.
 ///
-/// # Safety
-/// The process must have one thread (dayfly always has one): the child continues here with a copy of the whole state.
+/// The child returns from here, too, and has a copy of the calling thread only. The product's programs have one thread.
+/// In a process with several, as in tests, the child must take no lock and so must not allocate: it would wait for ever
+/// for a lock that another thread held at the clone.
 ///
 /// # Errors
 /// Those of clone3(2).
-pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Result<Clone, Errno> {
+pub fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Result<Clone, Errno> {
     let mut pidfd: RawFd = -1;
     let arguments = Arguments::new(flags, &mut pidfd, cgroup);
     // SAFETY: `arguments` is a valid clone_args for the length given; memory is not shared and the
@@ -157,15 +163,29 @@ pub unsafe fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Resul
     Ok(Clone::Parent(Child { pid, pidfd }))
 }
 
-/// Creates a process like [`clone3`] in the caller's namespaces, with the pid `number` (set_tid, Linux 5.5). If the
-/// kernel does not permit that, the process gets another pid.
-///
-/// # Safety
-/// As for [`clone3`].
+/// Creates a process like [`clone3`] in the caller's namespaces, which is killed when the caller exits.
 ///
 /// # Errors
 /// Those of clone3(2).
-pub unsafe fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
+pub fn clone3_bound() -> Result<Clone, Errno> {
+    let parent = getpid();
+    let made = clone3(CloneFlags::empty(), None)?;
+    if matches!(made, Clone::Child) {
+        let bound = set_parent_process_death_signal(Some(Signal::KILL));
+        // The parent may have exited before the signal was set.
+        if bound.is_err() || getppid() != Some(parent) {
+            crate::start::exit(1);
+        }
+    }
+    Ok(made)
+}
+
+/// Creates a process like [`clone3`] in the caller's namespaces, with the pid `number` (set_tid, Linux 5.5). If the
+/// kernel does not permit that, the process gets another pid.
+///
+/// # Errors
+/// Those of clone3(2).
+pub fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
     let mut pidfd: RawFd = -1;
     let mut arguments = Arguments::new(CloneFlags::empty(), &mut pidfd, None);
     arguments.set_tid = address(&raw const number);
@@ -177,10 +197,7 @@ pub unsafe fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
             crate::raw::args![&raw const arguments, size_of::<Arguments>()],
         )
     };
-    let Ok(pid) = made else {
-        // SAFETY: by the caller's promise.
-        return unsafe { clone3(CloneFlags::empty(), None) };
-    };
+    let Ok(pid) = made else { return clone3(CloneFlags::empty(), None) };
     let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
     // SAFETY: on success the kernel stored a new descriptor without another owner.
     let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
@@ -193,17 +210,20 @@ pub unsafe fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
 ///
 /// # Safety
 /// Both processes share memory, like threads. Until the child has executed a program or exited, the caller must neither
-/// move nor change the stack or anything reachable through `argument`. The child must not allocate.
+/// move nor change the stack or anything reachable through `argument`, but for atomics. The child must not allocate.
 ///
 /// # Errors
 /// Those of clone3(2).
-pub unsafe fn clone3_shared(
+pub unsafe fn clone3_shared<T>(
     flags: CloneFlags,
     cgroup: Option<BorrowedFd<'_>>,
     stack: &Stack,
-    run: extern "C" fn(*const c_void) -> !,
-    argument: *const c_void,
+    run: extern "C" fn(&T) -> !,
+    argument: &T,
 ) -> Result<Child, Errno> {
+    // SAFETY: a reference to a sized type is passed like a pointer.
+    let run: extern "C" fn(*const c_void) -> ! = unsafe { core::mem::transmute(run) };
+    let argument = (&raw const *argument).cast();
     let mut pidfd: RawFd = -1;
     let mut arguments = Arguments::new(flags, &mut pidfd, cgroup);
     arguments.flags |= CLONE_VM;

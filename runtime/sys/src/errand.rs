@@ -12,17 +12,14 @@ use crate::fdpass;
 /// Runs `fetch` in a child, and returns the descriptor that `fetch` returned there. The child may change its root
 /// directory and namespaces; the child has exited when this function returns.
 ///
-/// The child has a copy of the memory and of the descriptor table, so that `fetch` cannot harm the values of the caller.
-/// In a process with several threads, as in tests, `fetch` must take no lock and so must not allocate: if another thread
-/// held the lock at the clone, the child would wait for ever, and the caller with it.
+/// In a process with several threads, `fetch` must not allocate (see [`clone3`]), or this function may wait for ever.
 ///
 /// # Errors
 /// Those of `fetch`; ECHILD if the child was killed; those of socketpair(2) and clone3(2).
 pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, Errno> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // SAFETY: the child only runs `fetch`, on its own copy of memory and descriptors, and exits without dropping anything.
-    let child = match unsafe { clone3(CloneFlags::empty(), None) }? {
+    let child = match clone3(CloneFlags::empty(), None)? {
         Clone::Child => {
             drop(ours);
             let _ = match fetch() {
@@ -55,8 +52,7 @@ pub fn ask(
     work: impl FnOnce() -> Result<u32, Errno>,
 ) -> Result<u32, Errno> {
     let (ours, theirs) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-    // SAFETY: the child only runs `work`, on its own copy of memory, and exits.
-    let child = match unsafe { clone3(CloneFlags::empty(), cgroup) }? {
+    let child = match clone3(CloneFlags::empty(), cgroup)? {
         Clone::Child => {
             drop(ours);
             let (errno, number) = match work() {

@@ -1,6 +1,6 @@
 //! System calls that rustix lacks, with typed arguments. Each file covers one subject.
 //!
-//! Only this crate, `init` and `launch` contain `unsafe`. Calls that rustix provides are made through rustix.
+//! Of the product, only this crate, `init` and `shim` contain `unsafe`. Calls that rustix provides are made through rustix.
 //!
 //! Code that needs a heap is behind the feature `alloc`, which all crates but `init` enable.
 #![cfg_attr(not(test), no_std)]
@@ -13,6 +13,7 @@ pub mod alloc;
 pub mod bpf_pin;
 pub mod clone;
 pub mod defence;
+mod entry;
 pub mod errand;
 pub mod errno;
 pub mod exec;
@@ -38,7 +39,6 @@ pub mod probe;
 pub mod ptrace;
 pub mod raw;
 pub mod recorder;
-pub mod reexec;
 pub mod refusal;
 pub mod rusage;
 pub mod sched;
@@ -63,6 +63,8 @@ mod error;
 pub mod identity;
 #[cfg(feature = "alloc")]
 pub mod pidfd;
+#[cfg(feature = "alloc")]
+pub mod reexec;
 #[cfg(feature = "alloc")]
 pub mod rtnetlink;
 #[cfg(feature = "alloc")]

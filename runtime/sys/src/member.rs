@@ -1,8 +1,6 @@
 //! The *member*: the process that is in a user namespace while the mappings of that namespace are written. The member
 //! shares its parent's memory, so it must not allocate; this file is compiled without the feature `alloc`, too.
 
-use core::ffi::c_void;
-
 use rustix::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use rustix::io::{Errno, read};
 
@@ -15,9 +13,7 @@ pub struct Ends {
 }
 
 /// Waits for end of file on the pipe, then exits. Runs in the member.
-pub extern "C" fn stay(ends: *const c_void) -> ! {
-    // SAFETY: the caller of the clone keeps `ends` valid until this process has exited.
-    let ends: &Ends = unsafe { &*ends.cast() };
+pub extern "C" fn stay(ends: &Ends) -> ! {
     // SAFETY: both descriptors are open in this process, which has its own descriptor table.
     let end = unsafe {
         drop(OwnedFd::from_raw_fd(ends.parent));

@@ -13,8 +13,8 @@ const STATMOUNT: usize = 457;
 /// process is created.
 pub fn clone_into_cgroup() -> bool {
     let Ok(root) = crate::fs::open_dir(rustix::fs::CWD, c"/proc") else { return false };
-    // SAFETY: if a child is created nevertheless, it exits at once.
-    match unsafe { clone3(CloneFlags::empty(), Some(root.as_fd())) } {
+    match clone3(CloneFlags::empty(), Some(root.as_fd())) {
+        // If a child is created nevertheless, it exits at once.
         Ok(Clone::Child) => crate::start::exit(0),
         Ok(Clone::Parent(_)) => false,
         Err(errno) => errno == Errno::BADF,

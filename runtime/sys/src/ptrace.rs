@@ -271,9 +271,8 @@ pub fn spawn(
     gate: BorrowedFd<'_>,
     ours: BorrowedFd<'_>,
 ) -> Result<Child, Errno> {
-    // SAFETY: the child has a copy of the memory, in which other threads may have left locks held. It takes no lock: it
-    // only makes system calls on data prepared before, then executes the program or exits.
-    match unsafe { crate::clone::clone3(CloneFlags::empty(), None) }? {
+    // The child takes no lock: it only makes system calls on data prepared before, then executes the program or exits.
+    match crate::clone::clone3(CloneFlags::empty(), None)? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
             let errno = execute(program, gate, ours);

@@ -1,9 +1,39 @@
 //! Memory shared by the processes that take part in a start (the actors, such as the parent and init).
 
+use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// A value that is never freed, because a process that shares the memory may use it for longer than its maker does. What
+/// the value borrows may end earlier; a clone has its own copies of the descriptors among it.
+#[derive(Debug)]
+pub struct Leaked<T: ?Sized>(NonNull<T>);
+
+impl<T: ?Sized> Clone for Leaked<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: ?Sized> Copy for Leaked<T> {}
+
+#[cfg(feature = "alloc")]
+impl<T: ?Sized> From<alloc_crate::boxed::Box<T>> for Leaked<T> {
+    fn from(value: alloc_crate::boxed::Box<T>) -> Self {
+        Self(NonNull::from(alloc_crate::boxed::Box::leak(value)))
+    }
+}
+
+impl<T: ?Sized> Deref for Leaked<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: the value is never freed, and only shared references to it are given away.
+        unsafe { self.0.as_ref() }
+    }
+}
 
 /// Entries of `N` words each, initially zero. They are never freed.
 #[derive(Debug, Clone, Copy)]

@@ -47,8 +47,7 @@ pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
     let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
     let trouble = fcntl_dupfd_cloexec(program.trouble, above)?;
     let (argv, envp) = (pointers(program.argv), pointers(program.envp));
-    // SAFETY: one thread; the child only makes system calls, then executes or exits, on its own copy of memory.
-    match unsafe { clone3(CloneFlags::empty(), None) }? {
+    match clone3(CloneFlags::empty(), None)? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
             if program.own_group {

@@ -58,7 +58,7 @@ pub fn make(proc: BorrowedFd<'_>, uid_map: &str, gid_map: &str) -> Result<OwnedF
     let stack = Stack::map().context("mmap", OBJECT)?;
     let flags = CloneFlags::NEWUSER | CloneFlags::SILENT;
     // SAFETY: the member reads `ends`, which stays valid until it has exited, and its own stack; it does not allocate.
-    let member = unsafe { clone3_shared(flags, None, &stack, stay, (&raw const ends).cast()) };
+    let member = unsafe { clone3_shared(flags, None, &stack, stay, &ends) };
     let member = member.context("clone3", OBJECT)?;
     drop(theirs);
     let made = map(proc, &member, uid_map, gid_map);

@@ -4,9 +4,8 @@ use core::mem::ManuallyDrop;
 
 use rustix::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use rustix::io::{DupFlags, Errno, dup2, dup3};
-use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use crate::clone::{Child, Clone, CloneFlags, clone3};
+use crate::clone::{Child, Clone, clone3_bound};
 use crate::exec::close_from;
 use crate::signal::{SignalSet, set_mask};
 
@@ -16,8 +15,7 @@ use crate::signal::{SignalSet, set_mask};
 ///
 /// # Safety
 /// The child's memory also contains the caller's values that own or borrow descriptors, but these descriptors are closed
-/// in the child, and their numbers may be those of other files. So `work` must neither use nor drop such values. The
-/// process must have one thread.
+/// in the child, and their numbers may be those of other files. So `work` must neither use nor drop such values.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -26,17 +24,9 @@ pub unsafe fn begin<const N: usize>(
     others: [BorrowedFd<'_>; N],
     work: impl FnOnce([OwnedFd; N]) -> i32,
 ) -> Result<Child, Errno> {
-    let maker = rustix::process::getpid();
-    // SAFETY: the process has one thread; the child runs only the code below, on its own copy of memory,
-    // and exits.
-    match unsafe { clone3(CloneFlags::empty(), None) }? {
+    match clone3_bound()? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
-            let _ = set_parent_process_death_signal(Some(Signal::KILL));
-            // The parent may have exited before the signal was set.
-            if getppid() != Some(maker) {
-                crate::start::exit(1);
-            }
             let _ = set_mask(SignalSet::EMPTY);
             crate::start::exit(match arrange(streams, others) {
                 Ok(others) => work(others),

@@ -6,14 +6,15 @@
 //! numbers and the mount is read-only.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::ToString;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, Stat, access, fstat, openat, stat, statat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, Stat, access, openat, statat};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, move_mount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
+use sys::reexec::{OwnProgram, Running};
 
 use crate::cache::directory::{DEFAULT_PATH, proc_path, subdirectory};
 use crate::cache::entries::names;
@@ -31,30 +32,20 @@ const MOST: usize = 4;
 /// # Errors
 /// ENOENT if no mount is kept for the program, ESTALE if a different file is at the mount point, EACCES if the mount is
 /// writable.
-pub fn kept_program() -> Result<OwnedFd, Errno> {
-    let own = stat(c"/proc/self/exe")?;
-    let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{}", mounts::DIRECTORY, name(&own));
-    open(CWD, &path, &own)
+pub fn kept_program() -> Result<OwnProgram, Errno> {
+    let own = Running::find()?;
+    let path = format!("{DEFAULT_PATH}/{}/{DIRECTORY}/{own}", mounts::DIRECTORY);
+    open(CWD, &path, own)
 }
 
 /// Opens `path` if it is the file `own` on a read-only mount.
-fn open(at: BorrowedFd<'_>, path: &str, own: &Stat) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = openat(at, path, flags, Mode::empty())?;
-    let found = fstat(&file)?;
-    if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino) {
-        return Err(Errno::STALE);
-    }
+fn open(at: BorrowedFd<'_>, path: &str, own: Running) -> Result<OwnProgram, Errno> {
+    let file = own.open(at, path)?;
     // access(2) is cheaper than statfs(2), for which ext4 adds up its counters.
     match access(proc_path(file.as_fd()).as_str(), Access::WRITE_OK) {
         Err(Errno::ROFS) => Ok(file),
         _ => Err(Errno::ACCESS),
     }
-}
-
-/// Returns the name of a program's mount point.
-fn name(program: &Stat) -> String {
-    format!("{:x}-{:x}", program.st_dev, program.st_ino)
 }
 
 impl Cache {
@@ -65,9 +56,9 @@ impl Cache {
     pub fn keep_program(&self, mount: &OwnedFd) -> Result<(), Error> {
         let lock = self.try_lock()?;
         let programs = programs(&lock)?;
-        let own = fstat(mount).context("fstat", "program")?;
-        let name = name(&own);
-        if open(programs.as_fd(), &name, &own).is_ok() {
+        let own = Running::find().context("stat", "program")?;
+        let name = own.to_string();
+        if open(programs.as_fd(), &name, own).is_ok() {
             return Ok(());
         }
         unmount_all(programs.as_fd(), &name);

@@ -4,13 +4,12 @@
 
 use core::time::Duration;
 
-use launch::copy_process;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 use sys::Context;
-use sys::clone::{Child, Clone};
+use sys::clone::{Child, Clone, CloneFlags, clone3};
 use sys::signal::{SignalSet, set_mask};
 
 use crate::Error;
@@ -26,7 +25,7 @@ impl Guard {
     /// Starts the guard of `criu`, a pidfd. If this process ends first, the guard kills criu and then calls `resume`.
     pub fn post(criu: &OwnedFd, resume: impl FnOnce()) -> Result<Self, Error> {
         let command = pidfd_open(getpid(), PidfdFlags::empty()).context("pidfd_open", "self")?;
-        match copy_process().context("clone3", "guard of criu")? {
+        match clone3(CloneFlags::empty(), None).context("clone3", "guard of criu")? {
             Clone::Parent(child) => Ok(Self(child)),
             Clone::Child => {
                 // Signals from a terminal are sent to this process, too.

@@ -20,7 +20,7 @@ mod start;
 
 use core::ops::Range;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, fsconfig_create, fsmount, fsopen};
@@ -50,8 +50,8 @@ const REAL_TIME_IN_A_CGROUP: &[u8] =
 
 /// Init's state between steps.
 pub(crate) struct Init<'a> {
-    job: &'a Job,
-    slots: &'a Slots,
+    job: &'a Job<'a>,
+    slots: &'a Slots<'a>,
     /// The socket to the parent; closed before init waits for `start`.
     channel: Option<OwnedFd>,
     /// The socket to the parent, in an intermediate that runs the first steps; otherwise `None`.
@@ -61,7 +61,7 @@ pub(crate) struct Init<'a> {
     /// The connection of the `start` command, once accepted.
     starter: Option<OwnedFd>,
     /// The files for joining the cgroups in which init was not created: `tasks` or `cgroup.procs`.
-    procs: &'a [RawFd],
+    procs: &'a [BorrowedFd<'a>],
     /// Whether root could not enter the working directory. If so, init tries again later as the user.
     cwd_denied: bool,
     /// The tmpfs that init mounted last and is filling with files.
@@ -80,7 +80,7 @@ pub(crate) struct Init<'a> {
 }
 
 /// Runs the plan's init list, except the steps that an intermediate has run. Never returns.
-pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
+pub(crate) fn run(job: &Job<'_>, channel: OwnedFd) -> ! {
     let _ = sys::signal::set_mask(sys::signal::SignalSet::EMPTY);
     sys::signal::reset_dispositions();
     // With a umask of 0, modes given to mkdir(2) and mknod(2) apply unchanged. The step `SetUmask` sets the program's
@@ -99,7 +99,7 @@ pub(crate) fn run(job: &'static Job, channel: OwnedFd) -> ! {
 
 /// Runs the first steps in an intermediate; init inherits their effect. Returns false if a step failed; the failure has
 /// then been reported to the parent.
-pub(crate) fn go_ahead(job: &'static Job, channel: &OwnedFd, steps: usize) -> bool {
+pub(crate) fn go_ahead(job: &Job<'_>, channel: &OwnedFd, steps: usize) -> bool {
     let mut init = Init::new(job, None);
     init.intermediate = Some(channel);
     if job.is_moved {
@@ -109,7 +109,7 @@ pub(crate) fn go_ahead(job: &'static Job, channel: &OwnedFd, steps: usize) -> bo
 }
 
 impl<'a> Init<'a> {
-    fn new(job: &'a Job, channel: Option<OwnedFd>) -> Self {
+    fn new(job: &'a Job<'a>, channel: Option<OwnedFd>) -> Self {
         let Job { slots, procs, is_moved, .. } = job;
         Self {
             job,
@@ -132,7 +132,7 @@ impl<'a> Init<'a> {
 
     /// Runs the step that an intermediate has left to init, if any: the creation of the cgroup
     /// namespace, once the parent has moved init. Returns false on failure.
-    fn catch_up(&mut self, job: &Job) -> bool {
+    fn catch_up(&mut self, job: &Job<'_>) -> bool {
         let Some(number) = job.late_cgroup_namespace() else { return true };
         let unshared = self
             .expect(Word::Moved)
@@ -149,7 +149,7 @@ impl<'a> Init<'a> {
     }
 
     /// Runs a range of the steps. If a step fails, reports the failure to the parent and stops.
-    fn take_steps(&mut self, job: &'a Job, steps: Range<usize>) -> bool {
+    fn take_steps(&mut self, job: &'a Job<'a>, steps: Range<usize>) -> bool {
         for (number, step) in job.steps.iter().enumerate().take(steps.end).skip(steps.start) {
             if job.pause == Some(number) {
                 sys::defence::pause();
@@ -389,8 +389,6 @@ impl<'a> Init<'a> {
     /// move by `tasks` moves the whole process (`cgroup::Cgroup::entrances`).
     fn join_cgroups(&self) -> Result<(), Failure> {
         for &procs in self.procs {
-            // SAFETY: the descriptor is open in this process, which is still to execute its program.
-            let procs = unsafe { BorrowedFd::borrow_raw(procs) };
             rustix::io::write(procs, b"0").map_err(|errno| {
                 let failure = Failure::new("write tasks or cgroup.procs", errno);
                 match errno {

@@ -43,8 +43,7 @@ impl Init<'_> {
         fcntl_setfd(self.fd(Slot::REQUESTS)?, FdFlags::empty()).op("fcntl F_SETFD")?;
         // Blocked before the clone: the first process of a PID namespace ignores every other signal.
         set_mask(SignalSet::ALL).op("rt_sigprocmask")?;
-        // SAFETY: init has one thread.
-        match unsafe { clone3_numbered(PROGRAM) }.op("clone3")? {
+        match clone3_numbered(PROGRAM).op("clone3")? {
             Clone::Child => set_mask(SignalSet::EMPTY).map(drop).op("rt_sigprocmask"),
             Clone::Parent(program) => reap(&program),
         }

@@ -7,13 +7,13 @@ use core::sync::atomic::AtomicI32;
 
 use plan::Labelled;
 use plan::step::{InitStep, Intermediate, Memory, NumberSet, Slot};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
 use rustix::thread::sched_setaffinity;
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::sched::Affinity;
+use sys::shared::Leaked;
 use trace::Recorder;
 
 use super::attempt::{Attempt, AttemptError, CgroupEntry, CloneSpec, Moved};
@@ -34,16 +34,6 @@ pub(super) struct Born {
     awaits_move: bool,
     /// The result of the parent's return to its own time namespace.
     back: Result<(), sys::Error>,
-}
-
-/// Creates init, or the intermediate that creates it.
-fn begin(
-    job: &'static Job,
-    flags: CloneFlags,
-    cgroup: Option<BorrowedFd<'_>>,
-) -> Result<Child, Errno> {
-    // SAFETY: the runtime has one thread. The creator of `job` holds both ends of the channel, and has leaked `job`.
-    unsafe { init::begin(job, flags, cgroup) }
 }
 
 impl Parent<'_> {
@@ -132,7 +122,8 @@ impl Parent<'_> {
             (true, false) => Some(Recorder::shared(steps).context("mmap", "trace")?),
         };
         let ends = [Some(&theirs), relay.as_ref().map(|(_, theirs)| theirs)];
-        let job: &'static Job = Box::leak(Box::new(Job {
+        let procs: Vec<BorrowedFd<'_>> = attempt.procs.iter().map(AsFd::as_fd).collect();
+        let job = Leaked::from(Box::new(Job {
             own_nofile: self.plan.descriptors.map(|descriptors| descriptors.own),
             steps: &self.plan.init,
             filter: self
@@ -141,13 +132,11 @@ impl Parent<'_> {
                 .as_ref()
                 .map(|program| Filter { instructions: &program.filter, flags: program.flags }),
             state: self.plan.state,
-            // SAFETY: the table is for init, which has copies of the descriptors. Init closes them by exec or
-            // close_range(2), and does not use the table afterwards. An intermediate passes the descriptors on to init.
-            slots: unsafe { self.slots.of_init() },
-            procs: attempt.procs.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>().leak(),
-            channel: theirs.as_raw_fd(),
-            parent_end: ours.as_raw_fd(),
-            relay: relay.as_ref().map(|(_, theirs)| theirs.as_raw_fd()),
+            slots: self.slots.of_init(),
+            procs: Leaked::from(procs.into_boxed_slice()),
+            channel: theirs.as_fd(),
+            parent_end: ours.as_fd(),
+            relay: relay.as_ref().map(|(_, theirs)| theirs.as_fd()),
             recorder: recorder.clone(),
             flags,
             intermediate,
@@ -169,7 +158,7 @@ impl Parent<'_> {
             sys::signal::reset_sigchld();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
-        let child = begin(job, spec.at_birth(), born_in).map_err(AttemptError::Clone);
+        let child = init::begin(job, spec.at_birth(), born_in).map_err(AttemptError::Clone);
         let child = child.and_then(|child| match intermediate {
             None => Ok(child),
             Some(_) => {
@@ -179,7 +168,7 @@ impl Parent<'_> {
                     let _ = (self.on_turn)(Turn::Cloned);
                 }
                 let relay = relay.as_ref().map(|(ours, _)| ours);
-                self.receive_init(child, &ours, relay, job).map_err(AttemptError::Other)
+                self.receive_init(child, &ours, relay, &job).map_err(AttemptError::Other)
             }
         });
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
@@ -240,7 +229,7 @@ impl Parent<'_> {
         intermediate: Child,
         channel: &OwnedFd,
         relay: Option<&OwnedFd>,
-        job: &Job,
+        job: &Job<'_>,
     ) -> Result<Child, Error> {
         let (received, ended) = match relay {
             None => {

@@ -22,7 +22,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{chdir, getpid, setsid};
 use rustix::thread::{CoreSchedulingScope, create_core_scheduling_cookie};
 use sys::Context;
-use sys::clone::Clone;
+use sys::clone::{Clone, CloneFlags, clone3};
 use sys::signal::SignalSet;
 
 use super::bundle::write_whole;
@@ -172,7 +172,7 @@ fn leave_behind(daemon: &Daemon, answer: &[u8]) -> Result<Side, Failure> {
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let null = null.context("open", "/dev/null")?;
     let (hears, tells) = pipe_with(PipeFlags::CLOEXEC).context("pipe2", "")?;
-    match launch::copy_process().context("clone3", "daemon")? {
+    match clone3(CloneFlags::empty(), None).context("clone3", "daemon")? {
         Clone::Parent(_) => {
             let told = super::print(answer);
             if told.is_ok() {
