@@ -15,9 +15,10 @@ use sys::Context;
 use sys::fs::c_path;
 use sys::identity::{Identity, has_exited};
 
-use crate::ids::RANGE;
 use crate::remove::{names, open_directory};
 
+/// The number of ids of a container.
+pub const RANGE: u32 = 65536;
 /// The inode of the initial PID namespace (PROC_PID_INIT_INO, linux/proc_ns.h).
 const INITIAL: u64 = 0xEFFF_FFFC;
 

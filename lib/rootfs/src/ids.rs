@@ -27,12 +27,11 @@ pub use grants::{Config, Grants, granted_to};
 use judge::{Judge, State};
 
 use crate::Error;
+pub use crate::census::RANGE;
 use crate::census::own_mount_namespace;
 pub use crate::owner::Owner;
 use crate::remove::{names, open_directory};
 
-/// The number of ids of a container.
-pub const RANGE: u32 = 65536;
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
 /// that the command has exited.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -147,7 +146,8 @@ impl Leases {
         let start = hash(owner.directory.as_bytes());
         for step in 0..count {
             let number = (u64::from(start) + u64::from(step)) % u64::from(count);
-            let Some(first) = grants.nth(number as u32) else { continue };
+            let first = u32::try_from(number).ok().and_then(|number| grants.nth(number));
+            let Some(first) = first else { continue };
             if self.take_one(first, owner, &text)? {
                 return Ok(Some(first));
             }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use proto::messages::events::{TaskCreate, TaskIO};
-use proto::messages::task::CreateTaskRequest;
+use proto::messages::task::{CreateTaskRequest, DeleteResponse};
 use proto::ttrpc::{Connection, Status};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -17,14 +17,13 @@ use rustix::process::geteuid;
 use sys::Context;
 use sys::wait::Deadline;
 
-use crate::bootstrap::Daemon;
+use crate::bootstrap::{Daemon, KILLED};
 use crate::caller::{Answered, Caller, Outcome, failed};
 use crate::event::{Event, Publisher};
 use crate::io::{Asked, Ends, Streams};
 use crate::limits::Descriptors;
 use crate::poller::{Interest, Poller, Source};
-use crate::table::{Exit, PendingStart, Process, Stage, Tasks};
-use crate::task;
+use crate::table::{Exit, PendingStart, Process, Stage, Tasks, Time};
 use crate::worker::{self, Failed, Job, Work, Worker};
 
 /// The maximum time for which the answer to Delete is delayed while the remaining output of the
@@ -245,7 +244,9 @@ impl Shim {
         }
         task.processes.into_iter().for_each(|process| self.give_up(process));
         for caller in task.deleters {
-            self.answer(caller, Ok(task::deleted_unmade().encode()));
+            let exited_at = Some(Time::now().to_message());
+            let deleted = DeleteResponse { pid: 0, exit_status: KILLED, exited_at };
+            self.answer(caller, Ok(deleted.encode()));
         }
     }
 

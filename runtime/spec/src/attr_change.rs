@@ -1,6 +1,7 @@
 //! Changes of mount attributes, which options add up to.
 
-use crate::mount_options::MOUNT_ATTR__ATIME;
+/// The mask of the field that contains the access time mode. The modes are values of this field, not flags.
+pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
 
 /// A change of mount attributes for mount_setattr(2).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! runtime-spec 1.3, config.md "Linux mount options"; mount(2), mount_setattr(2), fsmount(2).
 use alloc::vec::Vec;
 
-pub use crate::attr_change::AttrChange;
+pub use crate::attr_change::{AttrChange, MOUNT_ATTR__ATIME};
 pub use crate::id_ranges::IdMap;
 use crate::text::Str;
 
@@ -18,8 +18,6 @@ pub const MOUNT_ATTR_NOSUID: u64 = 0x0000_0002;
 pub const MOUNT_ATTR_NODEV: u64 = 0x0000_0004;
 /// Programs cannot be executed.
 pub const MOUNT_ATTR_NOEXEC: u64 = 0x0000_0008;
-/// The mask of the field that contains the access time mode. The modes are values of this field, not flags.
-pub const MOUNT_ATTR__ATIME: u64 = 0x0000_0070;
 /// Access time is updated as for the option `relatime` of mount(8). This is the value 0 of the field.
 pub const MOUNT_ATTR_RELATIME: u64 = 0x0000_0000;
 /// Access time is not updated.

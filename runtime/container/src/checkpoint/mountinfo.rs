@@ -7,9 +7,8 @@ use spec::mount_options::{
     MOUNT_ATTR_NOATIME, MOUNT_ATTR_NODIRATIME, MOUNT_ATTR_NOSYMFOLLOW, MOUNT_ATTR_STRICTATIME,
 };
 use sys::Context;
-use sys::mount::attr;
+use sys::mount::{attr, propagation};
 
-use super::sharing::Sharing;
 use crate::Error;
 
 /// The attributes of a mount, as words of mountinfo. `relatime` is the default access time mode, whose bits are zero.
@@ -31,6 +30,44 @@ pub(super) const ALL: u64 = attr::RDONLY
     | attr::ATIME
     | MOUNT_ATTR_NODIRATIME
     | MOUNT_ATTR_NOSYMFOLLOW;
+
+/// The mounts with which a mount shares mount events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Sharing {
+    /// The mount's peer group, or 0.
+    pub group: u64,
+    /// The peer group whose mount events it receives, or 0.
+    pub master: u64,
+}
+
+/// The peer group that a mount gets when it becomes shared; the kernel chooses its number.
+const NEW: u64 = u64::MAX;
+
+impl Sharing {
+    /// Returns whether the mount shares no mount events.
+    pub fn is_private(self) -> bool {
+        self == Self::default()
+    }
+
+    /// Returns the sharing of a copy after a change of propagation.
+    pub fn after(self, kind: u64) -> Self {
+        match (kind, self.group) {
+            (propagation::SHARED, 0) => Self { group: NEW, ..self },
+            (propagation::SLAVE, 1..NEW) => Self { group: 0, master: self.group },
+            // The mount has no peers that could become its masters.
+            (propagation::SLAVE, NEW) => Self { group: 0, ..self },
+            (propagation::SHARED | propagation::SLAVE, _) => self,
+            _ => Self::default(),
+        }
+    }
+
+    /// Returns whether a mount has this sharing.
+    pub fn is_of(self, found: Self) -> bool {
+        let same_group =
+            if self.group == NEW { found.group != 0 } else { found.group == self.group };
+        same_group && self.master == found.master
+    }
+}
 
 /// A mount of a mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,5 +171,27 @@ mod tests {
     fn escapes() {
         assert_eq!(unescape("/a\\040b\\134c"), "/a b\\c");
         assert_eq!(unescape("/a\\04"), "/a\\04");
+    }
+
+    #[test]
+    fn changes_of_a_copy() {
+        let (shared, slave, private) =
+            (propagation::SHARED, propagation::SLAVE, propagation::PRIVATE);
+        let after = |group, master, kinds: &[u64]| {
+            let start = Sharing { group, master };
+            let Sharing { group, master } = kinds.iter().fold(start, |one, kind| one.after(*kind));
+            (group, master)
+        };
+        assert_eq!(after(7, 3, &[slave]), (0, 7));
+        assert_eq!(after(0, 3, &[slave]), (0, 3));
+        assert_eq!(after(0, 0, &[slave]), (0, 0));
+        assert_eq!(after(7, 0, &[slave, shared]), (NEW, 7));
+        assert_eq!(after(7, 0, &[slave, shared, slave]), (0, 7));
+        assert_eq!(after(7, 3, &[shared]), (7, 3));
+        assert_eq!(after(7, 3, &[private]), (0, 0));
+        assert_eq!(after(7, 3, &[propagation::UNBINDABLE]), (0, 0));
+        assert!(Sharing { group: NEW, master: 7 }.is_of(Sharing { group: 9, master: 7 }));
+        assert!(!Sharing { group: NEW, master: 7 }.is_of(Sharing { group: 0, master: 7 }));
+        assert!(!Sharing { group: 8, master: 7 }.is_of(Sharing { group: 9, master: 7 }));
     }
 }

@@ -10,8 +10,9 @@ use alloc::vec::Vec;
 
 use proto::messages::criu::ExternalMount;
 use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FileType, OFlags, fstat, readlink};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, mkdir, openat, readlink};
 use rustix::io::Errno;
+use rustix::mount::{MoveMountFlags, move_mount};
 use spec::mount_options::MountOptions;
 use spec::{InRoot, Mount, NamespaceKind, Spec};
 use sys::Context;
@@ -23,6 +24,9 @@ use crate::Error;
 
 /// The name in the images of the device that covers masked files.
 pub(super) const MASK: &str = "/dev/null";
+
+/// The permissions of created mount points; init uses the same.
+pub(super) const MADE: Mode = Mode::from_raw_mode(0o755);
 
 /// The way in which criu handles a mount of the configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,6 +201,24 @@ fn is_masked_file(root: &OwnedFd, path: &InRoot<'_>) -> Result<bool, Error> {
     let Some(found) = find(root, path)? else { return Ok(false) };
     let mode = fstat(&found).context("fstat", path.as_str())?.st_mode;
     Ok(FileType::from_raw_mode(mode) != FileType::Directory)
+}
+
+pub(super) fn is_directory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
+    let mode = fstat(fd).context("fstat", "mount")?.st_mode;
+    Ok(FileType::from_raw_mode(mode) == FileType::Directory)
+}
+
+/// Attaches a detached mount at a path that does not exist yet.
+pub(super) fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
+    match is_directory(tree)? {
+        true => mkdir(place, MADE).context("mkdir", place)?,
+        false => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            openat(CWD, place, flags, MADE).map(drop).context("create", place)?;
+        }
+    }
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    Ok(move_mount(tree, c"", CWD, place, flags).context("move_mount", place)?)
 }
 
 #[cfg(test)]

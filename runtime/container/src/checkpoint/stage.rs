@@ -13,9 +13,7 @@ use alloc::vec::Vec;
 use plan::step::Propagation;
 use proto::messages::criu::ExternalMount;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmod, fstat, mkdir, openat, stat, unlinkat,
-};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, chmod, fstat, mkdir, openat, stat, unlinkat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
@@ -28,13 +26,11 @@ use sys::mount::{MountAttr, attr, mount_setattr};
 use sys::{Context, Errno};
 
 use super::images::Directory;
-use super::mounts::{self, MASK, Sort, device_name, external, sort};
+use super::mounts::{self, MADE, MASK, Sort, attach, device_name, external, is_directory, sort};
 use super::sharing::Copied;
 use super::{c_string, mountinfo, wide};
 use crate::Error;
 
-/// The permissions of created mount points; init uses the same.
-const MADE: Mode = Mode::from_raw_mode(0o755);
 /// The subdirectory of the container's directory in which the mounts are attached.
 const NAME: &str = "restore";
 
@@ -389,22 +385,4 @@ fn point(root: BorrowedFd<'_>, path: &str, tree: Option<BorrowedFd<'_>>) -> Resu
         false => inside::make_file(root, &name, MADE, MADE),
     };
     Ok(made.context("make mount point", path)?)
-}
-
-fn is_directory(fd: BorrowedFd<'_>) -> Result<bool, Error> {
-    let mode = fstat(fd).context("fstat", "mount")?.st_mode;
-    Ok(FileType::from_raw_mode(mode) == FileType::Directory)
-}
-
-/// Attaches a detached mount at a path that does not exist yet.
-pub(super) fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
-    match is_directory(tree)? {
-        true => mkdir(place, MADE).context("mkdir", place)?,
-        false => {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-            openat(CWD, place, flags, MADE).map(drop).context("create", place)?;
-        }
-    }
-    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    Ok(move_mount(tree, c"", CWD, place, flags).context("move_mount", place)?)
 }

@@ -16,7 +16,7 @@ use sys::mount::{MountAttr, mount_setattr, propagation};
 use sys::{Context, Errno};
 
 use super::mountinfo::{self, Line};
-use super::stage::attach;
+use super::mounts::attach;
 use crate::Error;
 
 /// Returns the path of the file or directory of `mount` in a copy of a wider mount, which is attached at `place`. If there

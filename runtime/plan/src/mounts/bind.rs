@@ -11,16 +11,16 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use spec::mount_options::{MountOptions, Propagation as RootPropagation};
+use spec::mount_options::MountOptions;
 use spec::{InRoot, Mount};
-use sys::mount::{MountAttr, attr, propagation};
+use sys::mount::{MountAttr, attr};
 
-use super::root::propagation_of_trees;
+use super::shared_subtrees::{propagation_of_bind, propagation_of_trees};
 use super::{proc, warn};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{below, c_str, in_root, is_at_or_below, made_absolute};
-use crate::step::{AttachBind, BindLink, BindSource, CloneTree, InitStep, Propagation, Target};
+use crate::step::{AttachBind, BindLink, BindSource, CloneTree, InitStep, Target};
 use crate::{Error, idmap, keep};
 
 pub(super) fn compile(
@@ -154,37 +154,4 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
     source.is_some_and(|source| {
         context.inside_root(&source).is_some_and(|inside| is_at_or_below(inside, place))
     })
-}
-
-/// Returns propagation changes of a bound tree, in the order of the options. The tree is initially a slave: as in runc,
-/// it receives the host's later mounts and sends nothing back. So a mount with the option `shared` shares mount events
-/// with later copies of itself. It shares none with the host, unless the root is shared as well: then the mounts of the
-/// tree are initially peers of their sources. If the root is `rprivate`, the tree is private from the beginning.
-pub(super) fn propagation_of_bind(
-    root: Option<RootPropagation>,
-    options: &MountOptions<'_>,
-    recursive: bool,
-) -> Vec<Propagation> {
-    let mut changes = Vec::with_capacity(1 + options.propagation.len());
-    let first = match root {
-        Some(RootPropagation { kind: propagation::SHARED, .. }) => None,
-        Some(RootPropagation { kind: propagation::PRIVATE, recursive: true }) => {
-            Some(propagation::PRIVATE)
-        }
-        _ => Some(propagation::SLAVE),
-    };
-    changes.extend(first.map(|kind| Propagation { kind, recursive }));
-    for change in &options.propagation {
-        let change = Propagation { kind: change.kind, recursive: change.recursive && recursive };
-        match change.kind {
-            // This change overrides all changes before it.
-            propagation::PRIVATE | propagation::UNBINDABLE if change.recursive == recursive => {
-                changes.clear();
-            }
-            propagation::SLAVE if changes.last() == Some(&change) => continue,
-            _ => {}
-        }
-        changes.push(change);
-    }
-    changes
 }

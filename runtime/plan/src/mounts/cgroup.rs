@@ -10,9 +10,8 @@ use sys::clone::CloneFlags;
 use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr, propagation};
 
-use super::bind::propagation_of_bind;
 use super::filesystem::{self, context_of};
-use super::root::propagation_of_trees;
+use super::shared_subtrees::{propagation_of_bind, propagation_of_trees};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::path::{c_str, in_root};

@@ -7,6 +7,7 @@ pub mod host_path;
 mod proc;
 mod remount;
 mod root;
+mod shared_subtrees;
 mod sysfs;
 
 use alloc::format;
@@ -17,8 +18,9 @@ use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
 use sys::mount::{MountAttr, propagation};
 
-use self::root::propagation_of_trees;
-pub use self::root::{compile_root, compile_root_propagation, leave_out_pins, propagation_of};
+pub use self::root::{compile_root, leave_out_pins};
+use self::shared_subtrees::propagation_of_trees;
+pub use self::shared_subtrees::{compile_root_propagation, propagation_of};
 pub use self::sysfs::sysfs_comes_in_turn;
 use crate::Error;
 use crate::builder::Builder;

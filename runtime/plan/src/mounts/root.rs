@@ -1,21 +1,18 @@
-//! The root filesystem and its propagation.
+//! The root filesystem.
 
-use alloc::format;
-use alloc::vec::Vec;
-
-use spec::mount_options::{MountOptions, Propagation, SB_RDONLY};
-use spec::{InRoot, Linux, Mount, NamespaceKind};
+use spec::mount_options::{MountOptions, SB_RDONLY};
+use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
-use sys::mount::{MountAttr, propagation};
+use sys::mount::MountAttr;
 
-use super::bind::propagation_of_bind;
 use super::filesystem;
+use super::shared_subtrees::{first_changes, root_propagation};
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::namespaces::maps;
 use crate::path::c_str;
 use crate::request::RootSource;
-use crate::step::{self, CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
+use crate::step::{CloneTree, InitStep, ParentStep, Slot, TreeIdMap};
 use crate::{Error, idmap, keep, layers};
 
 /// Adds the steps for the root filesystem. The root filesystem is a detached copy with its final propagation. It is
@@ -108,78 +105,5 @@ fn compile_given(
         filesystem.parameters = keep::all(parameters);
     }
     builder.parent(ParentStep::MakeTree { slot: Slot::ROOT, filesystem, user_namespace });
-    Ok(())
-}
-
-/// Returns the changes of propagation of the copy that becomes the root filesystem.
-fn first_changes(wanted: Option<Propagation>) -> Vec<step::Propagation> {
-    let change = |kind, recursive| step::Propagation { kind, recursive };
-    match wanted {
-        Some(wanted) if wanted.kind == propagation::PRIVATE => {
-            alloc::vec![change(propagation::PRIVATE, true)]
-        }
-        _ => alloc::vec![change(propagation::SLAVE, true), change(propagation::PRIVATE, false)],
-    }
-}
-
-/// Returns the change of propagation that follows the pivot.
-fn last_change(wanted: Option<Propagation>) -> Option<Propagation> {
-    wanted.filter(|wanted| wanted.kind != propagation::PRIVATE)
-}
-
-/// Returns all changes of propagation that a start makes to the copy of a mount of the host, in their order: to the bind
-/// mount `mount`, or to a root filesystem that is a directory. Changes that are not recursive do not concern the mounts
-/// below it.
-///
-/// # Errors
-/// If the configuration's `rootfsPropagation` is unknown.
-pub fn propagation_of(
-    linux: &Linux<'_>,
-    mount: Option<&Mount<'_>>,
-) -> Result<Vec<step::Propagation>, Error> {
-    let wanted = root_propagation(linux)?;
-    let last = last_change(wanted);
-    let last = last.map(|last| step::Propagation { kind: last.kind, recursive: last.recursive });
-    let Some(mount) = mount else {
-        return Ok(first_changes(wanted).into_iter().chain(last).collect());
-    };
-    let options = MountOptions::parse(&mount.options);
-    let recursive = options.bind.is_none_or(|bind| bind.recursive);
-    let mut changes = propagation_of_bind(propagation_of_trees(linux)?, &options, recursive);
-    changes.extend(last.filter(|last| last.recursive));
-    Ok(changes)
-}
-
-/// Returns the propagation of the root that counts for the host's trees. With a user namespace, these are no peers of the
-/// host's: the kernel makes the mounts of a mount namespace slaves when another user namespace owns it
-/// (mount_namespaces(7)).
-pub(super) fn propagation_of_trees(linux: &Linux<'_>) -> Result<Option<Propagation>, Error> {
-    let owns_users = linux.namespaces.iter().any(|namespace| namespace.kind == NamespaceKind::User);
-    let wanted = root_propagation(linux)?;
-    Ok(wanted.filter(|wanted| !owns_users || wanted.kind != propagation::SHARED))
-}
-
-pub(super) fn root_propagation(linux: &Linux<'_>) -> Result<Option<Propagation>, Error> {
-    let Some(word) = linux.rootfs_propagation.as_deref() else { return Ok(None) };
-    match Propagation::parse(word) {
-        Some(propagation) => Ok(Some(propagation)),
-        None => Err(Error::config(format!("rootfsPropagation={word} is not supported"))),
-    }
-}
-
-/// Adds the step that sets the propagation of the root filesystem. The step follows the pivot: pivot_root(2) refuses
-/// shared mounts, and before the pivot the change would affect the host.
-pub fn compile_root_propagation(
-    builder: &mut Builder,
-    context: &Context<'_, '_>,
-) -> Result<(), Error> {
-    if let Some(wanted) = last_change(root_propagation(context.linux)?) {
-        builder.init(InitStep::SetMountAttr {
-            slot: None,
-            path: c"",
-            recursive: wanted.recursive,
-            attr: MountAttr { propagation: wanted.kind, ..MountAttr::default() },
-        });
-    }
     Ok(())
 }

@@ -7,10 +7,9 @@ use proto::messages::task::{DeleteRequest, DeleteResponse};
 use proto::ttrpc::Status;
 
 use super::malformed;
-use crate::bootstrap::KILLED;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{PendingDelete, Shim};
-use crate::table::{Place, Process, Stage, Time};
+use crate::table::{Place, Process, Stage};
 use crate::worker::{Failed, Job, Kind, Work};
 
 /// Starts a worker that removes a container. For a process created by Exec, only its entry in the table is removed. The
@@ -70,11 +69,6 @@ fn unmount_after(removed: Result<(), container::Error>, rootfs: &str) -> Result<
     container::unmount_on_host(rootfs)?;
     removed?;
     Ok(Vec::new())
-}
-
-/// Returns the answer for a container that was deleted before its creation has ended.
-pub(crate) fn response_of_nothing() -> DeleteResponse {
-    DeleteResponse { pid: 0, exit_status: KILLED, exited_at: Some(Time::now().to_message()) }
 }
 
 /// Returns the answer for a process that has exited, or was never started.

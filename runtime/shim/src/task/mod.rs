@@ -30,9 +30,7 @@ use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::Shim;
 
 pub(crate) use create_input::CreateAnswer;
-pub(crate) use delete::{
-    remove, remove_unclaimed, response as deleted, response_of_nothing as deleted_unmade,
-};
+pub(crate) use delete::{remove, remove_unclaimed, response as deleted};
 pub(crate) use wait::response as waited;
 
 /// Serves a call: answers it, or stores it in a table for a later answer.
