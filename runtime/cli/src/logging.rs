@@ -121,7 +121,7 @@ fn record(format: Format, level: &str, message: &str, time: &Rfc3339) -> String 
         }
         Format::Text => format!("time=\"{time}\" level={level} msg={message:?}\n"),
         Format::Json => {
-            let message = serde_json::to_string(message).unwrap_or_default();
+            let message = serde_json::Value::from(message);
             format!("{{\"level\":\"{level}\",\"msg\":{message},\"time\":\"{time}\"}}\n")
         }
     }

@@ -198,7 +198,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         descriptors,
         warnings,
         runtime_hooks,
-        state: state::state(request.id, request.bundle, &spec.annotations),
+        state: state::state(request.id, request.bundle, &spec.annotations)?,
         cgroup: request
             .cgroup
             .as_ref()

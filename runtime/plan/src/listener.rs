@@ -11,6 +11,7 @@ use alloc::format;
 use alloc::string::String;
 
 use init::step::StateText;
+use serde_json::Value;
 use spec::Process;
 
 use crate::builder::Builder;
@@ -87,14 +88,13 @@ fn no_agent() -> Error {
 impl Agent {
     /// Returns the message for the agent as JSON: the container process state (runtime-spec) of process `pid`.
     pub fn message(&self, state: &StateText<'_>, pid: i32) -> String {
-        let quote = |text: &str| serde_json::to_string(text).unwrap_or_default();
         let metadata = match self.metadata.as_str() {
             "" => String::new(),
-            text => format!(",\"metadata\":{}", quote(text)),
+            text => format!(",\"metadata\":{}", Value::from(text)),
         };
         format!(
             "{{\"ociVersion\":{},\"fds\":[\"seccompFd\"],\"pid\":{pid}{metadata},\"state\":{}{}}}",
-            quote(spec::VERSION),
+            Value::from(spec::VERSION),
             state.head(),
             StateText::tail(self.status, self.init.unwrap_or(pid)),
         )
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn the_message_is_what_the_specification_shows() {
         let annotations = BTreeMap::from([("myKey".into(), "my\"Value".into())]);
-        let state = crate::state::state("c1", "/containers/redis", &annotations);
+        let state = crate::state::state("c1", "/containers/redis", &annotations).unwrap();
         let mut agent = Agent {
             socket: c"/run/agent".into(),
             metadata: "MKNOD=\"/dev/null\"".into(),

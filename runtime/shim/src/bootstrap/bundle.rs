@@ -73,9 +73,10 @@ impl BundleState {
     /// Writes the file to `bundle` atomically.
     ///
     /// # Errors
-    /// Those of open(2), write(2) and rename(2).
+    /// Those of open(2), write(2) and rename(2); EINVAL if the state cannot be written as JSON.
     pub fn write(&self, bundle: &str) -> Result<(), sys::Error> {
-        let bytes = serde_json::to_vec(self).unwrap_or_default();
+        let bytes = serde_json::to_vec(self);
+        let bytes = bytes.map_err(|_| sys::Error::new("encode", FILE, Errno::INVAL))?;
         write_whole(bundle, FILE, &bytes)
     }
 }

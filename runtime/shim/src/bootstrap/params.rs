@@ -19,7 +19,6 @@ use proto::messages::any::Any;
 use proto::messages::bootstrap::{BootstrapParams, BootstrapResult, Extension, log_level};
 use proto::messages::mount::MountCapabilities;
 use proto::messages::options::{Options, RuntimeOptions};
-use serde::Serialize;
 
 use super::info::MOUNT_TYPES;
 use super::{Failure, options};
@@ -110,21 +109,13 @@ impl Params {
     }
 }
 
-/// The fields of the answer in JSON.
-#[derive(Serialize)]
-struct Json<'a> {
-    version: i32,
-    address: &'a str,
-    protocol: &'static str,
-}
-
 /// Returns the answer of a shim that listens at `address`.
 pub fn answer(language: Language, address: &str) -> Vec<u8> {
     match language {
         Language::Address => address.into(),
         Language::Json => {
-            let json = Json { version: 3, address, protocol: PROTOCOL };
-            serde_json::to_vec(&json).unwrap_or_default()
+            let address = serde_json::Value::from(address);
+            format!(r#"{{"version":3,"address":{address},"protocol":"{PROTOCOL}"}}"#).into()
         }
         Language::Protobuf => {
             // The list is needed even if it is empty: without it, containerd 2.4 also runs the program with `-info`.
