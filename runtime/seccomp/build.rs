@@ -82,27 +82,27 @@ fn main() {
         rows.entry(name.to_string()).or_insert([NONE; 6])[column] = number;
     };
     for call in syscalls::x86_64::Sysno::iter() {
-        put(call.name(), 0, call.id() as u32);
+        put(call.name(), 0, call.id().cast_unsigned());
         if !NOT_X32.contains(&call.name()) {
-            let own = X32_OWN.iter().position(|name| *name == call.name());
-            let number = own.map_or(call.id() as u32, |index| 512 + index as u32);
+            let own = (512..).zip(X32_OWN).find(|(_, name)| *name == call.name());
+            let number = own.map_or(call.id().cast_unsigned(), |(number, _)| number);
             put(call.name(), 2, number | X32_BIT);
         }
     }
     for call in syscalls::x86::Sysno::iter() {
-        put(call.name(), 1, call.id() as u32);
+        put(call.name(), 1, call.id().cast_unsigned());
     }
     for call in syscalls::aarch64::Sysno::iter() {
-        put(call.name(), 3, call.id() as u32);
+        put(call.name(), 3, call.id().cast_unsigned());
     }
     for call in syscalls::arm::Sysno::iter() {
-        put(call.name(), 4, call.id() as u32);
+        put(call.name(), 4, call.id().cast_unsigned());
     }
     for (name, number) in ARM_PRIVATE {
         put(name, 4, number);
     }
     for call in syscalls::riscv64::Sysno::iter() {
-        put(call.name(), 5, call.id() as u32);
+        put(call.name(), 5, call.id().cast_unsigned());
     }
     // Profiles use libseccomp's names. The tables lack some of these: arm64's table contains fstatat instead of
     // newfstatat, and break(2), which does nothing, is missing.

@@ -16,6 +16,12 @@
 //!
 //! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When the case returns, the
 //! bed deletes what is left and the runner checks for leaks: mounts, cgroups, processes and state records.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a number that is cut fails the test"
+)]
 
 #[doc(hidden)]
 pub use linkme;

@@ -2,6 +2,12 @@
 //!
 //! Each file of this directory is a module, which registers its cases with `subject!`. A table of cases that is not
 //! registered is dead code, which `make lint` rejects.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a number that is cut fails the test"
+)]
 
 automod::dir!("tests");
 

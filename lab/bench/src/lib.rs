@@ -21,6 +21,12 @@
 //! Every experiment runs its *entrants* (runtimes, each with its options) in turns (A B C, B C A, …), so that
 //! disturbances of the machine affect all alike. It compares medians, with an interval from a bootstrap over rounds. A
 //! *stand* is what an experiment makes on the host: directories and cgroups.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "figures are rounded"
+)]
 
 pub mod ablation;
 pub mod accounting;

@@ -17,6 +17,12 @@
 //!
 //! Of `dayfly host`, only [`dynmods`] and [`limit`] change a host. In `check`, only `probe` and `measured` make system calls to test the
 //! running kernel, and they leave nothing behind.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "figures are rounded"
+)]
 
 pub mod account;
 pub mod boot;

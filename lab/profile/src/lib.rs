@@ -9,6 +9,12 @@
 //! | [`saved`] | the savings of the new profile |
 //! | [`command`] | `dayfly profile learn` |
 //! | [`options`] | the command line |
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "figures are rounded"
+)]
 
 pub mod calls;
 pub mod command;

@@ -1,6 +1,12 @@
 //! A learned profile never allows a call that the original did not: tested with generated profiles and sets of calls,
 //! on every architecture, with arguments around the profiles' constants. Both filters run in an interpreter of classic
 //! BPF.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a number that is cut fails the test"
+)]
 
 use dayfly_profile::narrow::{compile, narrow};
 use proptest::prelude::*;

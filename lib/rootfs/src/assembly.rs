@@ -341,9 +341,7 @@ pub fn map_ids(
     user_namespace: BorrowedFd<'_>,
     recursive: bool,
 ) -> Result<(), Errno> {
-    let userns_fd = user_namespace.as_raw_fd() as u64;
-    let change = MountAttr { set: attr::IDMAP, userns_fd, ..MountAttr::default() };
-    mount_setattr(tree, recursive, &change)
+    mount_setattr(tree, recursive, &MountAttr::id_mapped(user_namespace))
 }
 
 /// Returns a detached read-only clone of the mount at a directory, id-mapped by the user namespace if one is given.
@@ -353,12 +351,9 @@ fn mapped(directory: &CStr, user_namespace: Option<BorrowedFd<'_>>) -> Result<Ow
         | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
     let tree = open_tree(CWD, directory, flags);
     let tree = tree.context("open_tree", directory.to_string_lossy())?;
-    let mut change =
-        MountAttr { set: attr::RDONLY, propagation: propagation::PRIVATE, ..MountAttr::default() };
-    if let Some(user_namespace) = user_namespace {
-        change.set |= attr::IDMAP;
-        change.userns_fd = user_namespace.as_raw_fd() as u64;
-    }
+    let mut change = user_namespace.map(MountAttr::id_mapped).unwrap_or_default();
+    change.set |= attr::RDONLY;
+    change.propagation = propagation::PRIVATE;
     mount_setattr(tree.as_fd(), false, &change).map_err(|errno| {
         let hint = match errno {
             Errno::INVAL => " (its filesystem may not have id-mapped mounts: --rootfs-mode copy)",

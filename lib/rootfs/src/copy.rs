@@ -12,9 +12,9 @@ use core::ffi::CStr;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode as Permissions, OFlags, SeekFrom, Stat, Timespec, Timestamps,
-    XattrFlags, chmodat, chownat, copy_file_range, fstat, ftruncate, lgetxattr, linkat, llistxattr,
-    lsetxattr, mkdirat, mknodat, openat, readlinkat, seek, statat, symlinkat, utimensat,
+    AtFlags, CWD, FileType, Mode as Permissions, OFlags, SeekFrom, Stat, XattrFlags, chmodat,
+    chownat, copy_file_range, fstat, ftruncate, lgetxattr, linkat, llistxattr, lsetxattr, mkdirat,
+    mknodat, openat, readlinkat, seek, statat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
@@ -236,14 +236,7 @@ impl Copier<'_> {
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
             chmodat(to, name, Permissions::from_raw_mode(stat.st_mode & 0o7777), AtFlags::empty())?;
         }
-        let times = Timestamps {
-            last_access: Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ },
-            last_modification: Timespec {
-                tv_sec: stat.st_mtime as _,
-                tv_nsec: stat.st_mtime_nsec as _,
-            },
-        };
-        utimensat(to, name, &times, nofollow)
+        utimensat(to, name, &sys::fs::times(stat), nofollow)
     }
 
     fn attributes(&mut self, from: &CStr, to: &CStr) -> Result<(), Errno> {
@@ -326,7 +319,7 @@ fn contents(
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = openat(to, name, flags, Permissions::RUSR | Permissions::WUSR)?;
-    let size = stat.st_size as u64;
+    let size = stat.st_size.unsigned_abs();
     let mut at = 0;
     while at < size {
         let data = match seek(&from, SeekFrom::Data(at)) {

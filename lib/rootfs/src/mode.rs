@@ -110,7 +110,7 @@ fn can_map(directory: &CStr, version: (u32, u32)) -> bool {
     /// The magic numbers of overlayfs, NFS, SMB and 9P, for which no kernel supports idmapped mounts.
     const UNMAPPABLE: [u32; 4] = [0x794c_7630, 0x6969, 0xff53_4d42, 0x0102_1997];
     let Ok(filesystem) = statfs(directory) else { return true };
-    let since = match filesystem.f_type as u32 {
+    let since = match sys::fs::magic(&filesystem) {
         TMPFS => (6, 3),
         BTRFS => (5, 15),
         F2FS => (5, 18),

@@ -57,6 +57,11 @@ fn microseconds(seconds: &Value) -> Option<u64> {
         Value::Int64(value) => value.try_into().ok()?,
         Value::Double(value) => {
             let time = value * MICROSECONDS as f64;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "in range"
+            )]
             return (0.0..9e18).contains(&time).then_some(time as u64);
         }
         _ => return None,

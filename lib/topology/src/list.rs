@@ -92,8 +92,8 @@ impl fmt::Display for List {
         let mut rest = self.0.as_slice();
         let mut comma = "";
         while let Some(&first) = rest.first() {
-            let run = rest.iter().zip(first..).take_while(|(number, next)| *number == next).count();
-            let last = first + (run as u32 - 1);
+            let in_row = rest.iter().zip(first..).take_while(|(number, next)| *number == next);
+            let (run, last) = in_row.fold((0, first), |(run, _), (last, _)| (run + 1, *last));
             match run {
                 1 => write!(f, "{comma}{first}")?,
                 _ => write!(f, "{comma}{first}-{last}")?,

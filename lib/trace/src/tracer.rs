@@ -39,13 +39,13 @@ pub trait Failed {
 
 impl Failed for Errno {
     fn errno(&self) -> u16 {
-        self.raw_os_error() as u16
+        u16::try_from(self.raw_os_error()).unwrap_or(u16::MAX)
     }
 }
 
 impl Failed for sys::Error {
     fn errno(&self) -> u16 {
-        self.errno.raw_os_error() as u16
+        self.errno.errno()
     }
 }
 

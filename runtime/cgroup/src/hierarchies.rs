@@ -11,8 +11,8 @@ use crate::{Controllers, Error};
 /// The directory under which distributions and systemd mount the hierarchies.
 pub const MOUNT_ROOT: &str = "/sys/fs/cgroup";
 
-const CGROUP2_SUPER_MAGIC: u64 = 0x6367_7270;
-const CGROUP_SUPER_MAGIC: u64 = 0x0027_e0eb;
+const CGROUP2_SUPER_MAGIC: u32 = 0x6367_7270;
+const CGROUP_SUPER_MAGIC: u32 = 0x0027_e0eb;
 
 /// The cgroup hierarchies of a host. This is plain data, so tests can construct it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,6 @@ impl Hierarchies {
 }
 
 /// Returns the magic number of the file system at `path`.
-fn kind(path: &str) -> Result<u64, Error> {
-    // Whether f_type is signed depends on the architecture; the magic numbers fit in both cases.
-    Ok(statfs(path).context("statfs", path)?.f_type as u64 & u64::from(u32::MAX))
+fn kind(path: &str) -> Result<u32, Error> {
+    Ok(sys::fs::magic(&statfs(path).context("statfs", path)?))
 }

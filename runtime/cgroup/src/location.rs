@@ -53,7 +53,8 @@ impl Place {
     /// Returns the directory `path` in the hierarchy mounted at `mount`. `path` begins with a slash and does not end
     /// with one.
     fn new(mount: &str, path: &str) -> Self {
-        Self { directory: format!("{mount}{path}"), mount: mount.len() as u32 }
+        let length = u32::try_from(mount.len()).unwrap_or(u32::MAX);
+        Self { directory: format!("{mount}{path}"), mount: length }
     }
 
     /// Returns the directory's absolute path, such as `/sys/fs/cgroup/pids/parent/name`.

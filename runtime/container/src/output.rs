@@ -240,14 +240,15 @@ fn beginning_of_tail(log: &OwnedFd, lines: u64, start: u64) -> Result<u64, Errno
     }
     // Searches no more bytes than the file occupies on the file system (st_blocks): the rest are holes, possibly
     // exabytes of them.
-    let blocks = (stat.st_blocks as u64).saturating_mul(512).saturating_add(PIECE as u64);
+    let blocks = stat.st_blocks.unsigned_abs().saturating_mul(512).saturating_add(PIECE as u64);
     let first = end.saturating_sub(blocks).max(if start <= end { start } else { 0 });
     let mut left = lines;
     let mut before = end;
     let mut bytes = [0u8; PIECE];
     while before > first {
         let start = before.saturating_sub(PIECE as u64).max(first);
-        let room = bytes.get_mut(..(before - start) as usize).unwrap_or_default();
+        let length = usize::try_from(before - start).unwrap_or(PIECE);
+        let room = bytes.get_mut(..length).unwrap_or_default();
         let length = pread(log, &mut *room, start)?;
         for (place, byte) in room.get(..length).unwrap_or_default().iter().enumerate().rev() {
             let after = start + place as u64 + 1;
@@ -283,7 +284,7 @@ mod tests {
         ] {
             std::fs::write(&path, text).unwrap();
             let log = openat(CWD, &path, OFlags::RDONLY, Mode::empty()).unwrap();
-            let at = beginning_of_tail(&log, lines, 0).unwrap() as usize;
+            let at = usize::try_from(beginning_of_tail(&log, lines, 0).unwrap()).unwrap();
             assert_eq!(&text[at..], rest, "{text:?} {lines}");
         }
         let long = "x\n".repeat(20_000);

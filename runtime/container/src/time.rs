@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Returns nanoseconds since 1970.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Displays nanoseconds since 1970 as RFC 3339 in UTC, without trailing zeros of the fraction (Go's
@@ -17,7 +17,7 @@ impl fmt::Display for Rfc3339 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seconds, nanos) = (self.0 / 1_000_000_000, self.0 % 1_000_000_000);
         let (days, second) = (seconds / 86_400, seconds % 86_400);
-        let (year, month, day) = civil(days as i64);
+        let (year, month, day) = civil(days.cast_signed());
         let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         if nanos != 0 {

@@ -45,7 +45,7 @@ impl Draft {
         // The draft may have been longer, or another command may have written to the same file. If the trace was not
         // written, no mixture with the draft remains.
         let length = if written.is_ok() { text.len() as u64 } else { 0 };
-        if fstat(&self.file)?.st_size as u64 != length {
+        if fstat(&self.file)?.st_size.unsigned_abs() != length {
             ftruncate(&self.file, length)?;
         }
         written

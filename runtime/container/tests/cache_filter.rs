@@ -21,7 +21,7 @@ fn profile(number: usize) -> Vec<u8> {
 
 /// Returns a program as large as Docker's, different for each number.
 fn program(number: usize) -> Program {
-    let insn = Insn { code: 6, jt: 0, jf: 0, k: number as u32 };
+    let insn = Insn { code: 6, jt: 0, jf: 0, k: u32::try_from(number).unwrap() };
     Program { filter: vec![insn; 300], flags: 2 }
 }
 

@@ -5,7 +5,7 @@ use rustix::mount::{
     FsMountFlags, FsOpenFlags, fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount,
     fsopen,
 };
-use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
+use sys::mount::{MountAttr, fsmount_attr, mount_setattr};
 
 use crate::failure::{Failure, Op};
 use crate::step::{MountFs, Parameter};
@@ -18,12 +18,8 @@ pub fn make(step: &MountFs<'_>, mode: Option<u32>) -> Result<OwnedFd, Failure> {
     let context = fsopen(step.kind, FsOpenFlags::FSOPEN_CLOEXEC).op("fsopen")?;
     let configured = configure(context.as_fd(), step, mode);
     let result = configured.and_then(|()| {
-        fsmount(
-            context.as_fd(),
-            FsMountFlags::FSMOUNT_CLOEXEC,
-            MountAttrFlags::from_bits_retain(step.attr.set as u32),
-        )
-        .op("fsmount")
+        fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, fsmount_attr(step.attr.set))
+            .op("fsmount")
     });
     let tree = result.map_err(|failure| with_kernel_log(failure, context.as_fd()))?;
     if step.attr.propagation != 0 {

@@ -8,6 +8,7 @@
 
 use core::ffi::CStr;
 use core::fmt::Write;
+use core::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
@@ -282,11 +283,8 @@ pub fn exits_within(pidfd: &OwnedFd, seconds: u32) -> bool {
     let deadline = now() + u64::from(seconds) * 1_000_000_000;
     loop {
         let left = deadline.saturating_sub(now());
-        let timeout = Timespec {
-            tv_sec: (left / 1_000_000_000) as i64,
-            tv_nsec: (left % 1_000_000_000) as _,
-        };
-        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&timeout)) {
+        let timeout = Timespec::try_from(Duration::from_nanos(left)).ok();
+        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], timeout.as_ref()) {
             Ok(0) => return false,
             Err(Errno::INTR) => {}
             _ => return true,

@@ -4,7 +4,7 @@
 
 use core::ffi::CStr;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, FileType, makedev};
 use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
@@ -157,11 +157,7 @@ pub fn map_ids(
     user_namespace: BorrowedFd<'_>,
     recursive: bool,
 ) -> Result<(), Failed> {
-    let attr = MountAttr {
-        set: attr::IDMAP,
-        userns_fd: user_namespace.as_raw_fd() as u64,
-        ..MountAttr::default()
-    };
+    let attr = MountAttr::id_mapped(user_namespace);
     mount_setattr(tree.as_fd(), recursive, &attr).map_err(|errno| {
         let hint = match errno {
             Errno::INVAL => {

@@ -344,7 +344,7 @@ fn no_child() -> sys::Error {
 fn open_proc() -> Result<OwnedFd, sys::Error> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let fd = openat(CWD, c"/proc", flags, Mode::empty()).context("open", "/proc")?;
-    let kind = fstatfs(&fd).context("fstatfs", "/proc")?.f_type as i64;
+    let kind = fstatfs(&fd).context("fstatfs", "/proc")?.f_type;
     let inode = fstat(&fd).context("fstat", "/proc")?.st_ino;
     if kind == PROC_SUPER_MAGIC && inode == 1 {
         return Ok(fd);

@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::wire::{Malformed, Reader, Value, Writer};
+use crate::wire::{Malformed, Reader, Value, Writer, low};
 
 /// The maximum number of elements in a list or map. The limit is needed because an empty message takes two bytes on the
 /// wire, but a hundred in memory.
@@ -132,9 +132,9 @@ macro_rules! scalars {
 // As in all implementations of protobuf, an integer with more bits than its type is truncated to the low bits, and a
 // bool is true if any bit is set. A negative number is written with 64 bits.
 scalars! {
-    u32, Varint, varint, varint_field, |wire: u64| wire as u32, u64::from;
+    u32, Varint, varint, varint_field, low, u64::from;
     u64, Varint, varint, varint_field, |wire: u64| wire, |value: u64| value;
-    i32, Varint, varint, varint_field, |wire: u64| wire as i32, |value: i32| i64::from(value).cast_unsigned();
+    i32, Varint, varint, varint_field, |wire: u64| low(wire).cast_signed(), |value: i32| i64::from(value).cast_unsigned();
     i64, Varint, varint, varint_field, u64::cast_signed, i64::cast_unsigned;
     bool, Varint, varint, varint_field, |wire: u64| wire != 0, u64::from;
     f64, Fixed64, fixed64, fixed64_field, f64::from_bits, f64::to_bits;

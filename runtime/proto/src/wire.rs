@@ -7,7 +7,7 @@ use core::fmt;
 /// The maximum nesting depth, which is more than our messages need.
 const DEEPEST: u8 = 16;
 /// The highest valid field number.
-const GREATEST_NUMBER: u64 = (1 << 29) - 1;
+const GREATEST_NUMBER: u32 = (1 << 29) - 1;
 /// The maximum number of bytes of a varint with 64 bits.
 const LONGEST_VARINT: usize = 10;
 
@@ -94,10 +94,9 @@ impl<'a> Reader<'a> {
             return Ok(None);
         }
         let tag = self.varint()?;
-        let number = tag >> 3;
-        if number == 0 || number > GREATEST_NUMBER {
-            return Err(Malformed::Number);
-        }
+        let number = u32::try_from(tag >> 3).ok();
+        let number = number.filter(|number| (1..=GREATEST_NUMBER).contains(number));
+        let number = number.ok_or(Malformed::Number)?;
         let value = match tag & 7 {
             0 => Value::Varint(self.varint()?),
             1 => Value::Fixed64(self.fixed64()?),
@@ -109,7 +108,7 @@ impl<'a> Reader<'a> {
             5 => Value::Fixed32(u32::from_le_bytes(self.array()?)),
             _ => return Err(Malformed::Kind),
         };
-        Ok(Some((number as u32, value)))
+        Ok(Some((number, value)))
     }
 
     /// Reads a varint, which has up to ten bytes.
@@ -159,6 +158,12 @@ pub struct Writer {
     bytes: Vec<u8>,
 }
 
+/// Returns the lower half of a word.
+pub(crate) fn low(word: u64) -> u32 {
+    let [a, b, c, d, ..] = word.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
 impl Writer {
     /// Returns the written bytes.
     pub fn into_bytes(self) -> Vec<u8> {
@@ -168,10 +173,10 @@ impl Writer {
     /// Writes a varint without a tag, as in packed lists.
     pub fn varint(&mut self, mut number: u64) {
         while number >= 0x80 {
-            self.bytes.push(number as u8 | 0x80);
+            self.bytes.push(number.to_le_bytes()[0] | 0x80);
             number >>= 7;
         }
-        self.bytes.push(number as u8);
+        self.bytes.push(number.to_le_bytes()[0]);
     }
 
     /// Writes a number of eight bytes without a tag, as in packed lists.

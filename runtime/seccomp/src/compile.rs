@@ -9,6 +9,8 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
+use sys::raw::halves;
+
 use crate::arch::{X32_BIT, multiplexed_on_x86};
 use crate::profile::{Operator, Profile, Rule, action};
 use crate::program::{
@@ -224,7 +226,7 @@ fn behind(alternatives: &[Vec<Condition>], call: u64) -> Vec<Vec<Condition>> {
 impl Numbers {
     /// Adds the effect with this index for a number.
     fn add(&mut self, number: u32, effect: usize) {
-        self.added.push((number, effect as u32));
+        self.added.push((number, u32::try_from(effect).unwrap_or(u32::MAX)));
     }
 
     /// Records that a rule of the profile names `number`.
@@ -419,11 +421,11 @@ impl Condition {
             Operator::Less => (no, yes, JUMP_GREATER_OR_EQUAL),
         };
         let offset = OFFSET_ARGS + 8 * self.index;
-        let low = compare_word(builder, offset, mask as u32, comparison, value as u32, yes, no);
+        let ([low_mask, high_mask], [low, high]) = (halves(mask), halves(value));
+        let low = compare_word(builder, offset, low_mask, comparison, low, yes, no);
         if !wide {
             return low;
         }
-        let (high_mask, high) = ((mask >> 32) as u32, (value >> 32) as u32);
         if comparison == JUMP_EQUAL {
             return compare_word(builder, offset + 4, high_mask, JUMP_EQUAL, high, low, no);
         }

@@ -33,7 +33,9 @@ const fn fill() -> [u16; COUNT] {
         while slots[slot] != EMPTY {
             slot = (slot + 1) % COUNT;
         }
-        slots[slot] = row as u16;
+        #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+        let number = row as u16;
+        slots[slot] = number;
         row += 1;
     }
     slots

@@ -72,7 +72,7 @@ pub(crate) const JUMP_GREATER_OR_EQUAL: u16 = 0x35;
 
 /// A jump target that is less than this number of instructions away is still in reach after a long
 /// jump or a return has been inserted.
-const NEAR: usize = 250;
+const NEAR: u32 = 250;
 
 /// The position of an instruction, counted from the end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,8 +98,8 @@ impl Builder {
     }
 
     /// Returns the number of instructions between the next instruction to be added and `label`.
-    fn distance(&self, label: Label) -> usize {
-        self.reversed.len() - label.0 - 1
+    fn distance(&self, label: Label) -> u32 {
+        u32::try_from(self.reversed.len() - label.0 - 1).unwrap_or(u32::MAX)
     }
 
     /// Returns the label of an instruction that returns `value` and is within reach of a jump in the next instruction.
@@ -120,8 +120,7 @@ impl Builder {
         if self.distance(label) < NEAR {
             return label;
         }
-        let offset = self.distance(label) as u32;
-        self.push(JUMP, offset)
+        self.push(JUMP, self.distance(label))
     }
 
     /// Adds a conditional jump to `yes` if the comparison is true, otherwise to `no`.
@@ -130,7 +129,8 @@ impl Builder {
             return yes;
         }
         let (yes, no) = (self.near(yes), self.near(no));
-        let (jt, jf) = (self.distance(yes) as u8, self.distance(no) as u8);
+        // In reach of a conditional jump.
+        let [jt, jf] = [yes, no].map(|to| u8::try_from(self.distance(to)).unwrap_or(u8::MAX));
         self.emit(Insn { code, jt, jf, k })
     }
 
@@ -138,7 +138,7 @@ impl Builder {
     pub(crate) fn fall_to(&mut self, label: Label) {
         let distance = self.distance(label);
         if distance > 0 {
-            self.push(JUMP, distance as u32);
+            self.push(JUMP, distance);
         }
     }
 

@@ -40,7 +40,7 @@ fn deleted() -> Status {
 /// Returns whether a child with this pid exists, even if it has exited and is not reaped yet.
 fn is_child(pid: u32) -> bool {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    Pid::from_raw(pid as i32).is_some_and(|pid| waitid(WaitId::Pid(pid), look).is_ok())
+    Pid::from_raw(pid.cast_signed()).is_some_and(|pid| waitid(WaitId::Pid(pid), look).is_ok())
 }
 
 impl Shim {
@@ -302,7 +302,7 @@ impl Shim {
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         process.pid = pid;
         // The process's pid cannot be reused until the process is reaped, which only this shim can do.
-        let number = Pid::from_raw(pid as i32).filter(|_| stray.is_none());
+        let number = Pid::from_raw(pid.cast_signed()).filter(|_| stray.is_none());
         process.pidfd = number.and_then(|number| pidfd_open(number, PidfdFlags::empty()).ok());
         if let Some(socket) = process.console.take() {
             let received = sys::fdpass::receive_now(socket.as_fd(), &mut [0; 64]);

@@ -128,7 +128,8 @@ impl Log {
     fn record(&self, level: Level, message: impl Display) -> String {
         let now = clock_gettime(ClockId::Realtime);
         let mut text = String::new();
-        let time = Time(now.tv_sec as u64, now.tv_nsec as u32);
+        let nanos = u32::try_from(now.tv_nsec).unwrap_or_default();
+        let time = Time(now.tv_sec.unsigned_abs(), nanos);
         let message = format!("{message}");
         let _ = write!(text, "time=\"{time}\" level={} msg={}", level.name(), Value(&message));
         if text.len() + self.fields.len() >= LONGEST {

@@ -28,7 +28,7 @@ fn starve(cgroup: &Cgroup) {
         .stdin(Stdio::piped())
         .spawn()
         .unwrap();
-    cgroup.add(child.id() as i32).unwrap();
+    cgroup.add(child.id().cast_signed()).unwrap();
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(!child.wait().unwrap().success());
 }

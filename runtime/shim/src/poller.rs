@@ -46,8 +46,9 @@ impl Source {
 
     /// Reverses [`Source::to_bits`]; returns `None` for invalid bits.
     fn from_bits(bits: u64) -> Option<Self> {
-        let (key, part) = ((bits >> 32) as u32, (bits >> 8) as u8);
-        Some(match bits as u8 {
+        let [low, key] = sys::raw::halves(bits);
+        let [kind, part, ..] = low.to_le_bytes();
+        Some(match kind {
             0 => Self::Listener,
             1 => Self::Connection(key),
             2 => Self::Signals,

@@ -30,7 +30,13 @@ impl Time {
     /// Returns the current time.
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Realtime);
-        Self { seconds: now.tv_sec, nanos: now.tv_nsec as i32 }
+        Self { seconds: now.tv_sec, nanos: i32::try_from(now.tv_nsec).unwrap_or_default() }
+    }
+
+    /// Converts nanoseconds since 1970.
+    pub fn of_nanoseconds(count: u64) -> Self {
+        let nanos = i32::try_from(count % 1_000_000_000).unwrap_or_default();
+        Self { seconds: (count / 1_000_000_000).cast_signed(), nanos }
     }
 
     /// Returns nanoseconds since 1970.

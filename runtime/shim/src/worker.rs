@@ -215,7 +215,8 @@ pub(crate) fn run(
         Ok(answer) => [&[0], answer.as_slice()].concat(),
         Err(Failed(code, text)) => {
             let text = text.get(..text.floor_char_boundary(LONGEST - 1)).unwrap_or_default();
-            [&[code.clamp(1, i32::from(CLAIMED) - 1) as u8], text.as_bytes()].concat()
+            let code = u8::try_from(code).unwrap_or(u8::MAX).clamp(1, CLAIMED - 1);
+            [&[code], text.as_bytes()].concat()
         }
     };
     i32::from(send(&work_with.answer, &packet, SendFlags::NOSIGNAL).is_err())

@@ -198,7 +198,7 @@ mod tests {
         let heap = &HEAP;
         let mut live: Vec<(*mut u8, Layout)> = Vec::new();
         let mut seed = 7usize;
-        for round in 0..if cfg!(miri) { 500 } else { 5000 } {
+        for _ in 0..if cfg!(miri) { 500 } else { 5000 } {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let layout = Layout::from_size_align(1 + (seed >> 33) % 9000, 1 << ((seed >> 20) % 7));
             let layout = layout.unwrap();
@@ -206,7 +206,7 @@ mod tests {
             unsafe {
                 let block = heap.alloc(layout);
                 assert!(!block.is_null() && block.addr().is_multiple_of(layout.align()));
-                block.write_bytes(round as u8, layout.size());
+                block.write_bytes(7, layout.size());
                 live.push((block, layout));
                 if live.len() > 40 {
                     let (block, layout) = live.swap_remove((seed >> 40) % live.len());

@@ -3,7 +3,7 @@
 use alloc_crate::vec;
 use alloc_crate::vec::Vec;
 use core::ffi::CStr;
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::raw::address;
@@ -115,11 +115,11 @@ unsafe fn bpf<T>(command: usize, attributes: &mut T) -> Result<usize, Errno> {
 /// Takes ownership of a descriptor that bpf(2) has just returned.
 fn owned(fd: usize) -> OwnedFd {
     // SAFETY: the kernel has just returned this descriptor; it has no other owner.
-    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+    unsafe { crate::raw::new_fd(fd) }
 }
 
 fn number(fd: BorrowedFd<'_>) -> u32 {
-    fd.as_raw_fd() as u32
+    fd.as_raw_fd().unsigned_abs()
 }
 
 /// Loads and verifies a program of type BPF_PROG_TYPE_CGROUP_DEVICE (Linux 4.15). The descriptor is close-on-exec.
@@ -186,13 +186,14 @@ pub fn detach_device_program(cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>) ->
 /// # Errors
 /// EPERM without CAP_NET_ADMIN or CAP_SYS_ADMIN.
 pub fn query_device_programs(cgroup: BorrowedFd<'_>) -> Result<Vec<u32>, Errno> {
-    // The kernel allows at most 64 programs for a cgroup (BPF_CGROUP_MAX_PROGS), so one call suffices.
-    let mut ids = vec![0u32; 64];
+    // The kernel allows no more programs for a cgroup (BPF_CGROUP_MAX_PROGS), so one call suffices.
+    const MOST: u32 = 64;
+    let mut ids = vec![0u32; MOST as usize];
     let mut query = Query {
         target_fd: number(cgroup),
         attach_type: BPF_CGROUP_DEVICE,
         program_ids: address(ids.as_mut_ptr()),
-        program_count: ids.len() as u32,
+        program_count: MOST,
         ..Query::default()
     };
     // SAFETY: the buffer has space for program_count ids and outlives the call.

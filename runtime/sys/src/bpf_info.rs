@@ -42,8 +42,8 @@ pub fn is_device_program(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<
     let mut code = vec![Instruction::default(); program.len()];
     let mut info = Info { code_size: size, code: address(code.as_mut_ptr()), ..Info::default() };
     let mut query = Query {
-        fd: fd.as_raw_fd() as u32,
-        info_size: size_of::<Info>() as u32,
+        fd: fd.as_raw_fd().unsigned_abs(),
+        info_size: crate::raw::size::<Info>(),
         info: address(&raw mut info),
     };
     // SAFETY: query and info have the sizes given and outlive the call; the kernel writes to both, and at most

@@ -1,7 +1,7 @@
 //! Opens a pinned bpf(2) object relative to a directory.
 
 use core::ffi::CStr;
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::raw::address;
@@ -38,6 +38,6 @@ pub fn get_pinned_at(directory: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd, 
             crate::raw::nr::BPF,
             crate::raw::args![BPF_OBJ_GET, &raw const object, size_of::<Object>()],
         )?;
-        Ok(OwnedFd::from_raw_fd(fd as i32))
+        Ok(crate::raw::new_fd(fd))
     }
 }

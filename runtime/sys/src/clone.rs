@@ -90,6 +90,23 @@ pub struct Child {
     pub pidfd: OwnedFd,
 }
 
+impl Child {
+    /// Returns the child from the result of a call, which is 0 in the child.
+    ///
+    /// # Safety
+    /// If there is a child, `pidfd` is a new descriptor without another owner.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "the kernel returns a pid_t"
+    )]
+    unsafe fn new(pid: usize, pidfd: RawFd) -> Option<Self> {
+        let pid = Pid::from_raw(pid as i32)?;
+        // SAFETY: the caller's contract.
+        Some(Self { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) } })
+    }
+}
+
 impl Arguments {
     fn new(flags: CloneFlags, pidfd: &mut RawFd, cgroup: Option<BorrowedFd<'_>>) -> Self {
         let mut arguments = Self {
@@ -105,7 +122,7 @@ impl Arguments {
         };
         if let Some(dir) = cgroup {
             arguments.flags |= CLONE_INTO_CGROUP;
-            arguments.cgroup = dir.as_raw_fd() as u64;
+            arguments.cgroup = u64::from(dir.as_raw_fd().unsigned_abs());
         }
         arguments
     }
@@ -130,12 +147,10 @@ fn with_fallback(
     }
     // All flags that dayfly uses exist in clone(2). The exit signal is in the lowest byte, and the pidfd goes where
     // clone(2) stores the child's thread id.
-    let flags = (arguments.flags | arguments.exit_signal) as usize;
-    let stack = (arguments.stack + arguments.stack_size) as usize;
-    let made = enter(
-        crate::raw::nr::CLONE,
-        crate::raw::args![flags, stack, arguments.pidfd as usize, 0, 0],
-    )?;
+    let flags = arguments.flags | arguments.exit_signal;
+    let stack = arguments.stack + arguments.stack_size;
+    let made =
+        enter(crate::raw::nr::CLONE, crate::raw::args![flags, stack, arguments.pidfd, 0, 0])?;
     REFUSED.store(true, Ordering::Relaxed);
     Ok(made)
 }
@@ -157,10 +172,8 @@ pub fn clone3(flags: CloneFlags, cgroup: Option<BorrowedFd<'_>>) -> Result<Clone
     // stack pointer is kept, so the child returns from here on its own copy of this stack.
     let pid =
         with_fallback(&arguments, |call, arguments| unsafe { crate::raw::call(call, arguments) })?;
-    let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
-    // SAFETY: on success the kernel stored a new descriptor without another owner.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok(Clone::Parent(Child { pid, pidfd }))
+    // SAFETY: the call has stored the descriptor.
+    Ok(unsafe { Child::new(pid, pidfd) }.map_or(Clone::Child, Clone::Parent))
 }
 
 /// Creates a process like [`clone3`] in the caller's namespaces, which is killed when the caller exits.
@@ -198,10 +211,8 @@ pub fn clone3_numbered(number: i32) -> Result<Clone, Errno> {
         )
     };
     let Ok(pid) = made else { return clone3(CloneFlags::empty(), None) };
-    let Some(pid) = Pid::from_raw(pid as i32) else { return Ok(Clone::Child) };
-    // SAFETY: on success the kernel stored a new descriptor without another owner.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok(Clone::Parent(Child { pid, pidfd }))
+    // SAFETY: the call has stored the descriptor.
+    Ok(unsafe { Child::new(pid, pidfd) }.map_or(Clone::Child, Clone::Parent))
 }
 
 /// Creates a process like [`clone3`], except that the child shares the caller's memory (CLONE_VM) and runs
@@ -234,10 +245,8 @@ pub unsafe fn clone3_shared<T>(
         // guarantees the rest.
         crate::raw::check(unsafe { enter_shared(call, arguments, run, argument) })
     })?;
-    let pid = Pid::from_raw(pid as i32).ok_or(Errno::CHILD)?;
-    // SAFETY: on success the kernel stored a new descriptor without another owner.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok(Child { pid, pidfd })
+    // SAFETY: the call has stored the descriptor.
+    unsafe { Child::new(pid, pidfd) }.ok_or(Errno::CHILD)
 }
 
 /// Issues the clone call. The child inherits all registers except the result and the stack pointer. So the child finds
@@ -264,7 +273,7 @@ unsafe fn enter_shared(
             "call r13",
             "ud2",
             "2:",
-            inlateout("rax") call as isize => result,
+            inlateout("rax") call.cast_signed() => result,
             in("rdi") arguments[0].0,
             in("rsi") arguments[1].0,
             in("rdx") arguments[2].0,

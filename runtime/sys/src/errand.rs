@@ -74,9 +74,9 @@ pub fn ask(
         }
     };
     reap(&child);
-    match (read?, u64::from_ne_bytes(answer)) {
-        (8, answer) if answer as u32 == 0 => Ok((answer >> 32) as u32),
-        (8, answer) => Err(Errno::from_raw_os_error(answer as i32)),
+    match (read?, crate::raw::halves(u64::from_ne_bytes(answer))) {
+        (8, [0, number]) => Ok(number),
+        (8, [errno, _]) => Err(Errno::from_raw_os_error(errno.cast_signed())),
         _ => Err(Errno::CHILD),
     }
 }

@@ -89,7 +89,7 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
     let ret = unsafe {
         crate::raw::call(
             crate::raw::nr::EXECVEAT,
-            crate::raw::args![fd.as_raw_fd() as usize, c"".as_ptr(), argv, envp, AT_EMPTY_PATH],
+            crate::raw::args![fd.as_raw_fd(), c"".as_ptr(), argv, envp, AT_EMPTY_PATH],
         )
     };
     match ret {
@@ -106,11 +106,11 @@ pub fn execve_fd(fd: BorrowedFd<'_>, args: Args, spare: Option<&CStr>) -> Errno 
 /// # Errors
 /// ENOSYS on kernels before 5.9.
 pub unsafe fn close_all_but(first: u32, kept: &[RawFd]) -> Result<(), Errno> {
-    let mut from = first as usize;
+    let mut from = first;
     loop {
-        let numbers = kept.iter().map(|fd| *fd as usize);
+        let numbers = kept.iter().map(|fd| fd.unsigned_abs());
         let next = numbers.filter(|&fd| fd >= from).min();
-        let to = next.map_or(u32::MAX as usize, |next| next.saturating_sub(1));
+        let to = next.map_or(u32::MAX, |next| next.saturating_sub(1));
         if next.is_none_or(|next| next > from) {
             // SAFETY: no pointers; the caller does not use closed descriptors again.
             unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [from, to, 0]) }?;
@@ -132,10 +132,7 @@ pub fn close_each(fds: impl IntoIterator<Item = OwnedFd>) {
         let (Some(&first), Some(&last)) = (run.first(), run.last()) else { continue };
         // SAFETY: no pointers; the caller has passed ownership of all the descriptors.
         let closed = first != last
-            && unsafe {
-                crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, last as usize, 0])
-            }
-            .is_ok();
+            && unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first, last, 0]) }.is_ok();
         if !closed {
             // SAFETY: the descriptors are open and have no other owner.
             run.iter().for_each(|&fd| drop(unsafe { OwnedFd::from_raw_fd(fd) }));
@@ -149,15 +146,10 @@ pub fn close_each(fds: impl IntoIterator<Item = OwnedFd>) {
 /// # Errors
 /// EINVAL on kernels before 5.11.
 pub fn cloexec_from(first: u32) -> Result<(), Errno> {
-    const CLOSE_RANGE_CLOEXEC: usize = 4;
+    const CLOSE_RANGE_CLOEXEC: u32 = 4;
     // SAFETY: no pointers; descriptors stay open, so their owners may still use them.
-    unsafe {
-        crate::raw::call(
-            crate::raw::CLOSE_RANGE,
-            [first as usize, u32::MAX as usize, CLOSE_RANGE_CLOEXEC],
-        )
-    }
-    .map(drop)
+    unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first, u32::MAX, CLOSE_RANGE_CLOEXEC]) }
+        .map(drop)
 }
 
 /// Closes every descriptor from `first` on (close_range(2)).
@@ -169,6 +161,5 @@ pub fn cloexec_from(first: u32) -> Result<(), Errno> {
 /// ENOSYS on kernels before 5.9.
 pub(crate) unsafe fn close_from(first: u32) -> Result<(), Errno> {
     // SAFETY: no pointers; the caller does not use closed descriptors again.
-    unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first as usize, u32::MAX as usize, 0]) }
-        .map(drop)
+    unsafe { crate::raw::call(crate::raw::CLOSE_RANGE, [first, u32::MAX, 0]) }.map(drop)
 }

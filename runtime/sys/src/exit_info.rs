@@ -32,7 +32,7 @@ pub fn exit_status(pidfd: impl AsFd) -> Result<i32, Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::IOCTL,
-            crate::raw::args![pidfd.as_fd().as_raw_fd() as usize, PIDFD_GET_INFO, &raw mut info],
+            crate::raw::args![pidfd.as_fd().as_raw_fd(), PIDFD_GET_INFO, &raw mut info],
         )
     }?;
     if info.mask & PIDFD_INFO_EXIT == 0 { Err(Errno::AGAIN) } else { Ok(info.exit_code) }

@@ -1,7 +1,7 @@
 //! fanotify(7) events about each mount attached or detached in a mount namespace (FAN_REPORT_MNT, Linux 6.15). With
 //! these events, the mounts that other programs create can be counted without their cooperation.
 
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, read};
 
 use crate::raw::{call, nr};
@@ -39,13 +39,13 @@ impl MountWatch {
         // SAFETY: the arguments are numbers; on success the kernel returns a new descriptor.
         let group = unsafe {
             let fd = call(nr::FANOTIFY_INIT, [flags, 0])?;
-            OwnedFd::from_raw_fd(fd as i32)
+            crate::raw::new_fd(fd)
         };
-        let mask = (FAN_MNT_ATTACH | FAN_MNT_DETACH) as usize;
+        let mask = FAN_MNT_ATTACH | FAN_MNT_DETACH;
         let mark = FAN_MARK_ADD | FAN_MARK_MNTNS;
-        let (group_fd, target) = (group.as_raw_fd() as usize, namespace.as_raw_fd() as usize);
+        let (group_fd, target) = (group.as_raw_fd(), namespace.as_raw_fd());
         // SAFETY: the path may be null, because the descriptor alone identifies the namespace.
-        unsafe { call(nr::FANOTIFY_MARK, [group_fd, mark, mask, target, 0]) }?;
+        unsafe { call(nr::FANOTIFY_MARK, crate::raw::args![group_fd, mark, mask, target, 0]) }?;
         Ok(Self(group))
     }
 

@@ -3,9 +3,25 @@
 use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, Stat, StatFs, Timespec, Timestamps, openat};
 use rustix::io::Errno;
 use rustix::path::Arg;
+
+/// Returns the magic number of a file system, which fits in 32 bits even where the kernel's field is wider.
+#[must_use]
+pub fn magic(filesystem: &StatFs) -> u32 {
+    crate::raw::halves(filesystem.f_type.cast_unsigned())[0]
+}
+
+/// Returns the times of a file, for utimensat(2) on its copy.
+#[must_use]
+#[allow(clippy::cast_possible_wrap, reason = "only on x86-64 the fields are unsigned")]
+pub fn times(of: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: of.st_atime as _, tv_nsec: of.st_atime_nsec as _ },
+        last_modification: Timespec { tv_sec: of.st_mtime as _, tv_nsec: of.st_mtime_nsec as _ },
+    }
+}
 
 #[cfg(feature = "alloc")]
 mod read;

@@ -20,7 +20,7 @@ impl Identity {
     /// # Errors
     /// Those of fstat(2); those of reading /proc.
     pub fn of(pid: Pid, pidfd: impl AsFd) -> Result<Self, Errno> {
-        if fstatfs(pidfd.as_fd())?.f_type as i64 == PID_FS_MAGIC {
+        if fstatfs(pidfd.as_fd())?.f_type == PID_FS_MAGIC {
             return Ok(Self(fstat(pidfd)?.st_ino));
         }
         start_time(pid).map(Self)

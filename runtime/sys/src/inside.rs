@@ -438,7 +438,7 @@ impl<'r> Walk<'r> {
     /// Returns whether `link` is a magic link of procfs, which has no usable text. Links in procfs' own root (`self`,
     /// `mounts`) are ordinary.
     fn is_magic(&self, link: &OwnedFd) -> Result<bool, Errno> {
-        Ok(fstatfs(link)?.f_type as i64 == PROC_SUPER_MAGIC
+        Ok(fstatfs(link)?.f_type == PROC_SUPER_MAGIC
             && fstat(self.directory())?.st_ino != PROC_ROOT_INO)
     }
 }

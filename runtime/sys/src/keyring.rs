@@ -46,7 +46,7 @@ pub fn allow_owner_search(key: usize) -> Result<(), Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::KEYCTL,
-            [KEYCTL_SETPERM, key, (mode | OWNER_SEARCH) as usize],
+            crate::raw::args![KEYCTL_SETPERM, key, mode | OWNER_SEARCH],
         )
     }
     .map(drop)

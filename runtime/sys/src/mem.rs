@@ -264,7 +264,7 @@ mod tests {
     use std::vec::Vec;
 
     fn bytes(count: usize) -> Vec<u8> {
-        (0..count).map(|i| (i * 37 % 251) as u8).collect()
+        (0..count).map(|i| u8::try_from(i * 37 % 251).unwrap()).collect()
     }
 
     #[test]

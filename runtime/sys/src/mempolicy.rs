@@ -17,7 +17,7 @@ pub fn set(mode: u32, nodes: &[u64; WORDS]) -> Result<(), Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::SET_MEMPOLICY,
-            crate::raw::args![mode as usize, nodes.as_ptr(), bits],
+            crate::raw::args![mode, nodes.as_ptr(), bits],
         )
     }
     .map(drop)

@@ -3,7 +3,7 @@
 
 use core::ffi::CStr;
 
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dev, FileType, StatxFlags, makedev, statx};
 use rustix::io::Errno;
 
@@ -39,6 +39,11 @@ pub mod propagation {
     pub const UNBINDABLE: u64 = 1 << 17;
 }
 
+/// Returns MOUNT_ATTR_* bits for fsmount(2).
+pub fn fsmount_attr(bits: u64) -> MountAttrFlags {
+    MountAttrFlags::from_bits_retain(crate::raw::halves(bits)[0])
+}
+
 /// `struct mount_attr`: attributes to set and to clear, and the propagation (0 leaves it unchanged).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +59,12 @@ pub struct MountAttr {
 }
 
 impl MountAttr {
+    /// Maps ids as this user namespace does, and changes nothing else.
+    pub fn id_mapped(user_namespace: BorrowedFd<'_>) -> Self {
+        let userns_fd = u64::from(user_namespace.as_raw_fd().unsigned_abs());
+        Self { set: attr::IDMAP, userns_fd, ..Self::default() }
+    }
+
     /// Makes a mount private and changes nothing else.
     pub const PRIVATE: Self =
         Self { set: 0, clear: 0, propagation: propagation::PRIVATE, userns_fd: 0 };
@@ -105,7 +116,7 @@ pub fn mount_setattr(fd: BorrowedFd<'_>, recursive: bool, attr: &MountAttr) -> R
         crate::raw::call(
             crate::raw::MOUNT_SETATTR,
             crate::raw::args![
-                fd.as_raw_fd() as usize,
+                fd.as_raw_fd(),
                 c"".as_ptr(),
                 flags,
                 &raw const *attr,
@@ -134,9 +145,9 @@ pub fn clone_with(
         crate::raw::call(
             crate::raw::OPEN_TREE_ATTR,
             crate::raw::args![
-                directory.as_raw_fd() as usize,
+                directory.as_raw_fd(),
                 path.as_ptr(),
-                flags.bits() as usize,
+                flags.bits(),
                 &raw const *attr,
                 size_of::<MountAttr>(),
             ],
@@ -144,7 +155,7 @@ pub fn clone_with(
     };
     if let Ok(copy) = copy {
         // SAFETY: a new descriptor without another owner.
-        return Ok(unsafe { OwnedFd::from_raw_fd(copy as i32) });
+        return Ok(unsafe { crate::raw::new_fd(copy) });
     }
     // The kernel or a seccomp filter is too old for open_tree_attr(2). Any other error occurs again below.
     let copy = rustix::mount::open_tree(directory, path, flags)?;

@@ -30,7 +30,7 @@ pub fn loopback_up() -> Result<(), Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::IOCTL,
-            crate::raw::args![socket.as_raw_fd() as usize, SIOCSIFFLAGS, &raw const request],
+            crate::raw::args![socket.as_raw_fd(), SIOCSIFFLAGS, &raw const request],
         )
     }
     .map(drop)
@@ -45,7 +45,7 @@ pub fn has_unread(socket: impl AsFd) -> bool {
     let result = unsafe {
         crate::raw::call(
             crate::raw::nr::IOCTL,
-            crate::raw::args![socket.as_fd().as_raw_fd() as usize, SIOCOUTQ, &raw mut bytes],
+            crate::raw::args![socket.as_fd().as_raw_fd(), SIOCOUTQ, &raw mut bytes],
         )
     };
     result.is_ok() && bytes > 0

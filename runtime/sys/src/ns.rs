@@ -31,7 +31,7 @@ pub fn join(fd: BorrowedFd<'_>, kind: CloneFlags) -> Result<(), Errno> {
 /// # Errors
 /// Those of setns(2); on failure no namespace is joined.
 pub fn join_process(pidfd: BorrowedFd<'_>, kinds: CloneFlags) -> Result<(), Errno> {
-    let kinds = ThreadNameSpaceType::from_bits_retain(kinds.bits() as u32);
+    let kinds = ThreadNameSpaceType::from_bits_retain(crate::raw::halves(kinds.bits())[0]);
     rustix::thread::move_into_thread_name_spaces(pidfd, kinds)
 }
 
@@ -42,5 +42,9 @@ pub fn join_process(pidfd: BorrowedFd<'_>, kinds: CloneFlags) -> Result<(), Errn
 pub fn unshare(kinds: CloneFlags) -> Result<(), Errno> {
     // SAFETY: the flags only select namespaces. CLONE_FILES, which would unshare the descriptor table from other
     // threads, is not among CloneFlags.
-    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::from_bits_retain(kinds.bits() as u32)) }
+    unsafe {
+        rustix::thread::unshare_unsafe(UnshareFlags::from_bits_retain(
+            crate::raw::halves(kinds.bits())[0],
+        ))
+    }
 }

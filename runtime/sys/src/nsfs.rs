@@ -1,12 +1,12 @@
 //! The type and the owner of a namespace that is given by a descriptor (ioctl_nsfs(2)).
 
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
 use crate::clone::CloneFlags;
 
 /// NSFS_MAGIC of linux/magic.h: the file system of namespace files.
-const MAGIC: u64 = 0x6e73_6673;
+const MAGIC: i64 = 0x6e73_6673;
 const NS_GET_USERNS: usize = 0xb701;
 const NS_GET_NSTYPE: usize = 0xb703;
 
@@ -16,12 +16,12 @@ const NS_GET_NSTYPE: usize = 0xb703;
 /// ENOTTY if `fd` is not a namespace.
 pub fn kind(fd: BorrowedFd<'_>) -> Result<CloneFlags, Errno> {
     // Files on other file systems may give the ioctl number another meaning.
-    if rustix::fs::fstatfs(fd)?.f_type as u64 != MAGIC {
+    if rustix::fs::fstatfs(fd)?.f_type != MAGIC {
         return Err(Errno::NOTTY);
     }
     // SAFETY: the request takes no argument.
     let kind = unsafe {
-        crate::raw::call(crate::raw::nr::IOCTL, [fd.as_raw_fd() as usize, NS_GET_NSTYPE])
+        crate::raw::call(crate::raw::nr::IOCTL, crate::raw::args![fd.as_raw_fd(), NS_GET_NSTYPE])
     }?;
     Ok(CloneFlags::from_bits_retain(kind as u64))
 }
@@ -34,10 +34,10 @@ pub fn owner(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     kind(fd)?;
     // SAFETY: the request takes no argument.
     let owner = unsafe {
-        crate::raw::call(crate::raw::nr::IOCTL, [fd.as_raw_fd() as usize, NS_GET_USERNS])
+        crate::raw::call(crate::raw::nr::IOCTL, crate::raw::args![fd.as_raw_fd(), NS_GET_USERNS])
     }?;
     // SAFETY: a new descriptor without another owner.
-    Ok(unsafe { OwnedFd::from_raw_fd(owner as i32) })
+    Ok(unsafe { crate::raw::new_fd(owner) })
 }
 
 /// Returns whether two descriptors refer to the same namespace (namespaces(7), "The /proc/pid/ns/ directory").

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Those of personality(2).
 pub fn set(domain: u32) -> Result<(), Errno> {
     // SAFETY: no pointers.
-    unsafe { crate::raw::call(crate::raw::nr::PERSONALITY, [domain as usize]) }.map(drop)
+    unsafe { crate::raw::call(crate::raw::nr::PERSONALITY, [domain]) }.map(drop)
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ const PTRACE_LISTEN: usize = 0x4208;
 const PTRACE_GET_SYSCALL_INFO: usize = 0x420e;
 
 /// PTRACE_O_TRACESYSGOOD, TRACEFORK, TRACEVFORK, TRACECLONE, TRACEEXEC and EXITKILL.
-const OPTIONS: usize = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x10_0000;
+const OPTIONS: i32 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x10_0000;
 
 const SIGTRAP: i32 = 5;
 
@@ -64,7 +64,7 @@ pub fn resume(pid: Pid, how: Resume, signal: i32) -> Result<(), Errno> {
         Resume::ToCall => PTRACE_SYSCALL,
         Resume::ByStep => PTRACE_SINGLESTEP,
     };
-    plain(request, pid, signal as usize)
+    plain(request, pid, signal)
 }
 
 /// Leaves a tracee in its job-control stop until SIGCONT.
@@ -88,12 +88,13 @@ pub fn interrupt(pid: Pid) -> Result<(), Errno> {
 /// # Errors
 /// As [`resume`].
 pub fn detach(pid: Pid, signal: i32) -> Result<(), Errno> {
-    plain(PTRACE_DETACH, pid, signal as usize)
+    plain(PTRACE_DETACH, pid, signal)
 }
 
-fn plain(request: usize, pid: Pid, data: usize) -> Result<(), Errno> {
+fn plain(request: usize, pid: Pid, data: i32) -> Result<(), Errno> {
     // SAFETY: requests of this kind take numbers and do not access the caller's memory.
-    unsafe { crate::raw::call(PTRACE, [request, pid.as_raw_pid() as usize, 0, data]) }.map(drop)
+    unsafe { crate::raw::call(PTRACE, crate::raw::args![request, pid.as_raw_pid(), 0, data]) }
+        .map(drop)
 }
 
 /// Returns the message of an event (PTRACE_GETEVENTMSG): the tid of the new process or thread at [`Event::Child`] and
@@ -107,7 +108,7 @@ pub fn message(pid: Pid) -> Result<Option<Pid>, Errno> {
     unsafe {
         crate::raw::call(
             PTRACE,
-            crate::raw::args![PTRACE_GETEVENTMSG, pid.as_raw_pid() as usize, 0, &raw mut message],
+            crate::raw::args![PTRACE_GETEVENTMSG, pid.as_raw_pid(), 0, &raw mut message],
         )
     }?;
     Ok(i32::try_from(message).ok().and_then(Pid::from_raw))
@@ -164,12 +165,7 @@ pub fn place(pid: Pid) -> Result<Place, Errno> {
     unsafe {
         crate::raw::call(
             PTRACE,
-            crate::raw::args![
-                PTRACE_GET_SYSCALL_INFO,
-                pid.as_raw_pid() as usize,
-                size,
-                &raw mut info
-            ],
+            crate::raw::args![PTRACE_GET_SYSCALL_INFO, pid.as_raw_pid(), size, &raw mut info],
         )
     }?;
     let [first, a, b, c, d, e, f, _] = info.values;
@@ -284,7 +280,7 @@ pub fn spawn(
 }
 
 fn exit_status(errno: Errno) -> [crate::raw::Arg; 6] {
-    crate::raw::args![errno.raw_os_error() as usize, 0, 0, 0, 0, 0]
+    crate::raw::args![errno.raw_os_error(), 0, 0, 0, 0, 0]
 }
 
 fn execute(program: &Program<'_>, gate: BorrowedFd<'_>, ours: BorrowedFd<'_>) -> Errno {

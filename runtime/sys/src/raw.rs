@@ -5,6 +5,7 @@
 
 use core::ptr;
 
+use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
 /// Numbers of system calls that rustix does not wrap.
@@ -140,12 +141,23 @@ pub const OPEN_TREE_ATTR: usize = 467;
 #[repr(transparent)]
 pub struct Arg(pub(crate) *mut ());
 
-impl From<usize> for Arg {
-    #[inline(always)]
-    fn from(number: usize) -> Self {
-        Self(ptr::without_provenance_mut(number))
-    }
+macro_rules! from_numbers {
+    ($($number:ty),+) => {$(
+        impl From<$number> for Arg {
+            #[inline(always)]
+            #[allow(
+                trivial_numeric_casts,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "the kernel reads the register as a number of this type"
+            )]
+            fn from(number: $number) -> Self {
+                Self(ptr::without_provenance_mut(number as usize))
+            }
+        }
+    )+};
 }
+from_numbers!(usize, i32, u32, u64);
 
 impl<T> From<*const T> for Arg {
     #[inline(always)]
@@ -186,7 +198,7 @@ pub unsafe fn syscall(nr: usize, args: [Arg; 6]) -> isize {
     unsafe {
         core::arch::asm!(
             "syscall",
-            inlateout("rax") nr as isize => ret,
+            inlateout("rax") nr.cast_signed() => ret,
             in("rdi") args[0].0, in("rsi") args[1].0, in("rdx") args[2].0,
             in("r10") args[3].0, in("r8") args[4].0, in("r9") args[5].0,
             lateout("rcx") _, lateout("r11") _,
@@ -222,10 +234,39 @@ pub unsafe fn syscall(nr: usize, args: [Arg; 6]) -> isize {
 #[inline]
 pub fn check(ret: isize) -> Result<usize, Errno> {
     if (-4095..0).contains(&ret) {
+        #[expect(clippy::cast_possible_truncation, reason = "at most 4095")]
         Err(Errno::from_raw_os_error(-(ret as i32)))
     } else {
-        Ok(ret as usize)
+        Ok(ret.cast_unsigned())
     }
+}
+
+/// Returns the lower and the upper half of a word.
+pub const fn halves(word: u64) -> [u32; 2] {
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is the other number")]
+    [word as u32, (word >> 32) as u32]
+}
+
+/// Returns the size of a structure, for a field of 32 bits.
+pub(crate) const fn size<T>() -> u32 {
+    const { assert!(size_of::<T>() < 1 << 16) };
+    #[expect(clippy::cast_possible_truncation, reason = "it is below 2^16")]
+    let size = size_of::<T>() as u32;
+    size
+}
+
+/// Returns the descriptor that a system call has returned.
+///
+/// # Safety
+/// The number is a new descriptor without another owner.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "the kernel returns an int"
+)]
+pub(crate) unsafe fn new_fd(number: usize) -> OwnedFd {
+    // SAFETY: the caller's contract.
+    unsafe { OwnedFd::from_raw_fd(number as i32) }
 }
 
 /// Issues a system call with up to six arguments, like [`syscall`], and converts the return value to a result.

@@ -27,14 +27,16 @@ impl Record {
 
     fn unpack([start, end, rest]: [u64; 3]) -> Option<Self> {
         let used = rest >> 32 == 1;
-        used.then_some(Self { start, end, step: rest as u16, errno: (rest >> 16) as u16 })
+        let [a, b, c, d, ..] = rest.to_le_bytes();
+        let (step, errno) = (u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d]));
+        used.then_some(Self { start, end, step, errno })
     }
 }
 
 /// Returns the time of CLOCK_MONOTONIC_RAW in nanoseconds.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::MonotonicRaw);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// The records of one process (an actor, such as init), which another process reads.
@@ -127,7 +129,7 @@ impl Recorder {
     /// killed.
     pub fn begin(&self, step: usize) -> Begun {
         let [lost, born, next] = self.own();
-        let index = next as usize;
+        let index = usize::try_from(next).unwrap_or(usize::MAX);
         let start = now();
         let step = u16::try_from(step).unwrap_or(u16::MAX);
         let record = Record { start, end: 0, step, errno: 0 };
@@ -141,7 +143,8 @@ impl Recorder {
 
     /// Records the end of a step, unless its record was lost.
     pub fn end(&self, begun: Begun, result: Result<(), Errno>) {
-        let errno = result.err().map_or(0, |errno| errno.raw_os_error() as u16);
+        let errno =
+            result.err().map_or(0, |errno| u16::try_from(errno.raw_os_error()).unwrap_or(u16::MAX));
         if begun.index < self.capacity {
             self.records.set(begun.index, Record { end: now(), errno, ..begun.record }.pack());
         }

@@ -130,7 +130,7 @@ struct Header {
     machine: u16,
     version: u32,
     entry: u64,
-    segments: u64,
+    segments: usize,
     sections: u64,
     flags: u32,
     size: u16,
@@ -144,10 +144,10 @@ struct Segment {
     kind: u32,
     flags: u32,
     offset: u64,
-    address: u64,
+    address: usize,
     physical: u64,
-    in_file: u64,
-    in_memory: u64,
+    in_file: usize,
+    in_memory: usize,
     _align: u64,
 }
 
@@ -181,7 +181,7 @@ unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
     }
     // SAFETY: the program headers follow in the first segment, which is mapped as a whole.
     let segments: &[Segment] = unsafe {
-        let first = first.byte_add(header.segments as usize).cast();
+        let first = first.byte_add(header.segments).cast();
         slice::from_raw_parts(first, header.segment_count.into())
     };
     let (mut data, mut end) = (0, 0);
@@ -192,8 +192,8 @@ unsafe fn remap(file: BorrowedFd<'_>, args: Args) -> Result<(), Errno> {
             .any(|relro| relro.kind == PT_GNU_RELRO && relro.address == segment.address);
         // SAFETY: the caller's contract.
         unsafe { segment.remap(file, constant || segment.flags & PF_W == 0)? };
-        data = segment.address;
-        end = segment.address + segment.in_memory;
+        data = segment.address as u64;
+        end = (segment.address + segment.in_memory) as u64;
     }
     let (arguments, environment) = args.ranges();
     let code = first.addr() as u64;
@@ -224,10 +224,10 @@ impl Segment {
     /// As [`remap`].
     unsafe fn remap(&self, file: BorrowedFd<'_>, constant: bool) -> Result<(), Errno> {
         // Rounds to pages, as the kernel does, because the page size may be smaller than the segment's alignment.
-        let page = crate::start::page_size() as u64;
+        let page = crate::start::page_size();
         let before = self.address % page;
-        let length = (before + self.in_file).next_multiple_of(page) as usize;
-        let start = ptr::with_exposed_provenance_mut::<c_void>((self.address - before) as usize);
+        let length = (before + self.in_file).next_multiple_of(page);
+        let start = ptr::with_exposed_provenance_mut::<c_void>(self.address - before);
         let mut protection = ProtFlags::READ;
         protection.set(ProtFlags::WRITE, !constant);
         protection.set(ProtFlags::EXEC, self.flags & PF_X != 0);
@@ -236,7 +236,8 @@ impl Segment {
         unsafe {
             match length {
                 _ if constant => {
-                    mmap(start, length, protection, flags, file, self.offset - before).map(drop)
+                    mmap(start, length, protection, flags, file, self.offset - before as u64)
+                        .map(drop)
                 }
                 _ if length <= KEPT[0] => renew::<{ KEPT[0] }>(start, length, protection),
                 _ => renew::<{ KEPT[1] }>(start, length, protection),

@@ -187,7 +187,7 @@ fn open() -> Result<OwnedFd, Errno> {
 fn request(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     let length = HEADER + body.len();
     let mut bytes = Vec::with_capacity(length);
-    bytes.extend((length as u32).to_ne_bytes());
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
     bytes.extend(kind.to_ne_bytes());
     bytes.extend((flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
     bytes.extend([0; 8]);
@@ -212,6 +212,7 @@ fn link(index: u32, flags: u32) -> Vec<u8> {
 fn attribute(bytes: &mut Vec<u8>, kind: u16, value: &[u8]) -> Result<(), Errno> {
     let length = match u16::try_from(value.len() + 4) {
         Ok(length) => length,
+        #[expect(clippy::cast_possible_truncation, reason = "the fault that the defence prevents")]
         Err(_) if is_off(Defence::Lengths) => (value.len() + 4) as u16,
         Err(_) => return Err(Errno::MSGSIZE),
     };

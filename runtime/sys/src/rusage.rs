@@ -54,7 +54,7 @@ pub fn wait4(pid: Pid) -> Result<(End, Usage), Errno> {
     let mut status = 0_i32;
     // struct rusage consists of two timevals and fourteen counters; each field is as wide as a register.
     let mut raw = [0_i64; 18];
-    let args = crate::raw::args![pid.as_raw_pid() as usize, &raw mut status, 0, &raw mut raw,];
+    let args = crate::raw::args![pid.as_raw_pid(), &raw mut status, 0, &raw mut raw,];
     // SAFETY: both pointers refer to local variables of the sizes that the kernel writes.
     unsafe { crate::raw::call(WAIT4, args) }?;
     let end = match status & 0x7f {

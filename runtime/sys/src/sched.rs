@@ -60,7 +60,7 @@ impl Affinity {
     /// Those of sched_getaffinity(2): ESRCH.
     pub fn of(pid: Option<Pid>) -> Result<Self, Errno> {
         let mut cpus = [0; CPUS / 64];
-        let set = crate::raw::args![Pid::as_raw(pid) as usize, size_of_val(&cpus), &raw mut cpus];
+        let set = crate::raw::args![Pid::as_raw(pid), size_of_val(&cpus), &raw mut cpus];
         // SAFETY: the kernel writes at most the given length.
         unsafe { crate::raw::call(crate::raw::nr::SCHED_GETAFFINITY, set) }?;
         Ok(Self(cpus))
@@ -71,8 +71,7 @@ impl Affinity {
     /// # Errors
     /// Those of sched_setaffinity(2): EINVAL if none of the CPUs is online and in the cgroup of the process.
     pub fn set(&self, pid: Option<Pid>) -> Result<(), Errno> {
-        let set =
-            crate::raw::args![Pid::as_raw(pid) as usize, size_of_val(&self.0), self.0.as_ptr()];
+        let set = crate::raw::args![Pid::as_raw(pid), size_of_val(&self.0), self.0.as_ptr()];
         // SAFETY: the set is valid for its length and only read.
         unsafe { crate::raw::call(crate::raw::nr::SCHED_SETAFFINITY, set) }.map(drop)
     }
@@ -84,7 +83,7 @@ impl Affinity {
 
     /// Returns the affinity that consists of the nth CPU of this one.
     pub fn nth(&self, nth: usize) -> Option<Self> {
-        let cpu = (0..CPUS as u32).filter(|cpu| self.has(*cpu)).nth(nth)?;
+        let cpu = (0..).take(CPUS).filter(|cpu| self.has(*cpu)).nth(nth)?;
         let mut one = Self([0; CPUS / 64]);
         *one.0.get_mut(cpu as usize / 64)? = 1 << (cpu % 64);
         Some(one)
@@ -109,7 +108,7 @@ pub fn run_on_every_cpu() -> Result<(), Errno> {
 pub fn set_attributes(attributes: &Attributes) -> Result<(), Errno> {
     let &Attributes { policy, flags, nice, priority, runtime, deadline, period } = attributes;
     let raw = Raw {
-        size: size_of::<Raw>() as u32,
+        size: crate::raw::size::<Raw>(),
         policy,
         flags,
         nice,

@@ -1,6 +1,6 @@
 //! seccomp(2): loads a filter, and checks which flags and actions the kernel supports.
 
-use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
 /// SECCOMP_FILTER_FLAG_NEW_LISTENER (Linux 5.0): loading the filter returns a descriptor, from which system calls with
@@ -43,11 +43,11 @@ pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno
     let result = unsafe {
         crate::raw::call(
             crate::raw::nr::SECCOMP,
-            crate::raw::args![SECCOMP_SET_MODE_FILTER, flags as usize, &raw const program],
+            crate::raw::args![SECCOMP_SET_MODE_FILTER, flags, &raw const program],
         )
     }?;
     // SAFETY: with this flag the kernel returned a new descriptor without another owner.
-    Ok((flags & NEW_LISTENER != 0).then(|| unsafe { OwnedFd::from_raw_fd(result as i32) }))
+    Ok((flags & NEW_LISTENER != 0).then(|| unsafe { crate::raw::new_fd(result) }))
 }
 
 /// Returns whether the kernel supports all these SECCOMP_FILTER_FLAG_* bits. No filter is loaded: the pointer to it is
@@ -55,7 +55,10 @@ pub fn load(filter: &[Instruction], flags: u32) -> Result<Option<OwnedFd>, Errno
 pub fn flags_known(flags: u32) -> bool {
     // SAFETY: the kernel refuses the null pointer.
     let result = unsafe {
-        crate::raw::call(crate::raw::nr::SECCOMP, [SECCOMP_SET_MODE_FILTER, flags as usize, 0])
+        crate::raw::call(
+            crate::raw::nr::SECCOMP,
+            crate::raw::args![SECCOMP_SET_MODE_FILTER, flags, 0],
+        )
     };
     result == Err(Errno::FAULT)
 }

@@ -81,7 +81,7 @@ impl Set {
     /// ENOENT if the set does not exist, EACCES without permission, ENOSYS without CONFIG_SYSVIPC.
     pub fn find(key: u32) -> Result<Self, Errno> {
         // SAFETY: no pointers.
-        unsafe { raw::call(nr::SEMGET, [key as usize, 0, 0]) }.map(Self)
+        unsafe { raw::call(nr::SEMGET, [key, 0, 0]) }.map(Self)
     }
 
     /// Creates a set of `count` semaphores, all 0, accessible to its owner only.
@@ -90,7 +90,7 @@ impl Set {
     /// EEXIST if a set with this key exists, ENOSPC if the host's limits are reached, ENOSYS without CONFIG_SYSVIPC.
     pub fn make(key: u32, count: usize) -> Result<Self, Errno> {
         // SAFETY: no pointers.
-        unsafe { raw::call(nr::SEMGET, [key as usize, count, IPC_CREAT | IPC_EXCL | 0o600]) }
+        unsafe { raw::call(nr::SEMGET, raw::args![key, count, IPC_CREAT | IPC_EXCL | 0o600]) }
             .map(Self)
     }
 

@@ -7,6 +7,8 @@
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
+use crate::raw::halves;
+
 const SOL_SOCKET: u32 = 1;
 const SO_PASSPIDFD: usize = 76;
 const SCM_RIGHTS: u32 = 1;
@@ -27,13 +29,7 @@ fn set(socket: impl AsFd, option: usize, value: i32) -> Result<(), Errno> {
     unsafe {
         crate::raw::call(
             crate::raw::nr::SETSOCKOPT,
-            crate::raw::args![
-                socket.as_fd().as_raw_fd() as usize,
-                SOL_SOCKET as usize,
-                option,
-                &raw const value,
-                4,
-            ],
+            crate::raw::args![socket.as_fd().as_raw_fd(), SOL_SOCKET, option, &raw const value, 4,],
         )
     }
     .map(drop)
@@ -87,7 +83,7 @@ pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<O
             crate::raw::call(
                 crate::raw::nr::RECVMSG,
                 crate::raw::args![
-                    socket.as_fd().as_raw_fd() as usize,
+                    socket.as_fd().as_raw_fd(),
                     &raw mut header,
                     MSG_CMSG_CLOEXEC | MSG_DONTWAIT,
                 ],
@@ -106,9 +102,9 @@ pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> Result<(usize, Option<O
 fn pidfd_in(mut words: &[u64]) -> Option<OwnedFd> {
     let mut pidfd = None;
     while let [length, kind, rest @ ..] = words {
-        let data = (*length as usize).saturating_sub(16);
-        let (level, kind) = (*kind as u32, (*kind >> 32) as u32);
-        let numbers = rest.iter().flat_map(|word| [*word as u32 as i32, (*word >> 32) as i32]);
+        let data = usize::try_from(*length).unwrap_or_default().saturating_sub(16);
+        let [level, kind] = halves(*kind);
+        let numbers = rest.iter().flat_map(|word| halves(*word).map(u32::cast_signed));
         if level == SOL_SOCKET && (kind == SCM_RIGHTS || kind == SCM_PIDFD) {
             // A negative number is an errno in place of a pidfd.
             for number in numbers.take(data / 4).filter(|number| *number >= 0) {

@@ -1,6 +1,6 @@
 //! Signals: the signal mask, dispositions, signalfd(2), and sending to a pidfd or a pid.
 
-use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
 
@@ -115,7 +115,7 @@ pub fn signalfd(set: SignalSet) -> Result<OwnedFd, Errno> {
             crate::raw::nr::SIGNALFD4,
             crate::raw::args![usize::MAX, &raw const set.0, 8, SFD_CLOEXEC_NONBLOCK],
         )?;
-        Ok(OwnedFd::from_raw_fd(fd as i32))
+        Ok(crate::raw::new_fd(fd))
     }
 }
 
@@ -136,13 +136,8 @@ pub fn read_signal(fd: BorrowedFd<'_>) -> Result<i32, Errno> {
 /// ESRCH if the process has exited; EINVAL for an invalid signal number; EPERM.
 pub fn send(pidfd: BorrowedFd<'_>, signal: i32) -> Result<(), Errno> {
     // SAFETY: no siginfo is passed.
-    unsafe {
-        crate::raw::call(
-            crate::raw::PIDFD_SEND_SIGNAL,
-            [pidfd.as_raw_fd() as usize, signal as usize, 0, 0],
-        )
-    }
-    .map(drop)
+    unsafe { crate::raw::call(crate::raw::PIDFD_SEND_SIGNAL, [pidfd.as_raw_fd(), signal, 0, 0]) }
+        .map(drop)
 }
 
 /// Sends `signal` to `pid` through a pidfd. If the pid is reused after the pidfd was opened, the signal does not reach

@@ -42,7 +42,7 @@ pub struct Program<'a> {
 /// Those of clone3(2); EMFILE.
 pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
     // The copies get numbers above the final numbers, so that no copy is overwritten before it is moved.
-    let above = program.fds.len() as RawFd;
+    let above = RawFd::try_from(program.fds.len()).map_err(|_| Errno::MFILE)?;
     let copies = program.fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, above));
     let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
     let trouble = fcntl_dupfd_cloexec(program.trouble, above)?;
@@ -74,17 +74,19 @@ fn become_program(
 ) -> Errno {
     reset_dispositions();
     let _ = set_mask(program.blocked);
-    for (number, fd) in fds.iter().enumerate() {
+    let mut number = 0;
+    for fd in fds {
         // Must not be dropped: the drop would close the descriptor, which the program inherits.
         let mut place = ManuallyDrop::new(
             // SAFETY: the number's owner in this process never uses it again.
-            unsafe { OwnedFd::from_raw_fd(number as RawFd) },
+            unsafe { OwnedFd::from_raw_fd(number) },
         );
         if let Err(errno) = dup2(fd, &mut place) {
             return errno;
         }
+        number += 1;
     }
-    if let Err(errno) = crate::exec::cloexec_from(fds.len() as u32) {
+    if let Err(errno) = crate::exec::cloexec_from(number.unsigned_abs()) {
         return errno;
     }
     // SAFETY: NULL-terminated arrays of strings that the caller of `spawn` holds.

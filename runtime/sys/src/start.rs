@@ -6,6 +6,7 @@
 //! the entry point that this file defines. [`entry!`](crate::entry) defines the needed symbols in a program.
 
 use core::ffi::{CStr, c_char};
+#[cfg(feature = "alloc")]
 use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use core::{ptr, slice};
@@ -119,6 +120,7 @@ impl Args {
     }
 
     /// Returns the address ranges of the argument and environment strings, which lie one after another.
+    #[cfg(feature = "alloc")]
     pub(crate) fn ranges(&self) -> (Range<u64>, Range<u64>) {
         let range = |strings: &[*const c_char]| {
             let (first, last) = (strings.first()?, strings.last()?);
@@ -177,10 +179,7 @@ unsafe impl Sync for Args {}
 pub fn exit(status: i32) -> ! {
     // SAFETY: exit_group takes no pointers and does not return.
     unsafe {
-        crate::raw::syscall(
-            crate::raw::nr::EXIT_GROUP,
-            crate::raw::args![status as usize, 0, 0, 0, 0, 0],
-        )
+        crate::raw::syscall(crate::raw::nr::EXIT_GROUP, crate::raw::args![status, 0, 0, 0, 0, 0])
     };
     loop {
         #[cfg(target_arch = "x86_64")]

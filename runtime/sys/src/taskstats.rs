@@ -62,12 +62,12 @@ fn request(family: u16, command: u8, attribute: u16, value: &[u8]) -> Vec<u8> {
     const NLM_F_REQUEST: u16 = 1;
     let length = (HEADERS + 4 + value.len()).next_multiple_of(4);
     let mut bytes = Vec::with_capacity(length);
-    bytes.extend((length as u32).to_ne_bytes());
+    bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
     bytes.extend(family.to_ne_bytes());
     bytes.extend(NLM_F_REQUEST.to_ne_bytes());
     bytes.extend([0; 8]);
     bytes.extend([command, 1, 0, 0]);
-    bytes.extend((value.len() as u16 + 4).to_ne_bytes());
+    bytes.extend(u16::try_from(value.len() + 4).unwrap_or(u16::MAX).to_ne_bytes());
     bytes.extend(attribute.to_ne_bytes());
     bytes.extend(value);
     bytes.resize(length, 0);

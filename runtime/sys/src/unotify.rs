@@ -53,7 +53,7 @@ pub enum Answer {
 pub fn receive(listener: impl AsFd) -> Result<Notification, Errno> {
     // The kernel requires that the structure is zeroed.
     let mut notification = Notification::default();
-    let fd = listener.as_fd().as_raw_fd() as usize;
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the call writes one struct seccomp_notif, which has this layout and size (80, encoded in the request
     // number).
     unsafe {
@@ -76,7 +76,7 @@ pub fn answer(listener: impl AsFd, id: u64, answer: Answer) -> Result<(), Errno>
         Answer::Fail(errno) => response.error = -errno.raw_os_error(),
         Answer::Return(value) => response.value = value,
     }
-    let fd = listener.as_fd().as_raw_fd() as usize;
+    let fd = listener.as_fd().as_raw_fd();
     // SAFETY: the call reads one struct seccomp_notif_resp of 24 bytes.
     unsafe {
         crate::raw::call(crate::raw::nr::IOCTL, crate::raw::args![fd, SEND, &raw const response])

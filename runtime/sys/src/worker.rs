@@ -41,7 +41,7 @@ fn arrange<const N: usize>(
     streams: [BorrowedFd<'_>; 3],
     others: [BorrowedFd<'_>; N],
 ) -> Result<[OwnedFd; N], Errno> {
-    let count = 3 + N as RawFd;
+    let count = RawFd::try_from(3 + N).map_err(|_| Errno::MFILE)?;
     // The descriptors first get numbers above all final ones, so that none overwrites another.
     let streams = lift(streams, count)?;
     let others = lift(others, count)?;
@@ -61,8 +61,10 @@ fn arrange<const N: usize>(
     }
     // SAFETY: `work` uses no other descriptors.
     unsafe { close_from(count.unsigned_abs()) }?;
+    let mut numbers = others.map(|_| 0);
+    numbers.iter_mut().zip(3..).for_each(|(place, number)| *place = number);
     // SAFETY: the descriptors have just been created, and the caller becomes their owner.
-    Ok(core::array::from_fn(|at| unsafe { OwnedFd::from_raw_fd(3 + at as RawFd) }))
+    Ok(numbers.map(|number| unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
 /// Duplicates descriptors to free numbers from `first` on.

@@ -31,7 +31,7 @@ fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -
     }
     let mut message = Writer::default();
     message.bytes.extend([b'l', kind, 0, 1]);
-    message.u32(body.bytes.len() as u32);
+    message.length(body.bytes.len());
     message.u32(1);
     message.array(8, |to| {
         to.u8(5);

@@ -53,7 +53,7 @@ impl Call<'_> {
         // The third byte contains the flags. No flag is set, so early in a boot the bus holds the call until systemd
         // has connected to the bus.
         message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
-        message.u32(body.bytes.len() as u32);
+        message.length(body.bytes.len());
         message.u32(serial);
         message.array(8, |fields| {
             let mut field = |code: u8, kind: &str, text: &str| {

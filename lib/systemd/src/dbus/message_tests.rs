@@ -15,7 +15,7 @@ fn hello() -> Call<'static> {
 fn answer(kind: u8, error: &str, signature: &str, body: &[u8]) -> Vec<u8> {
     let mut message = Writer::default();
     message.bytes.extend([b'l', kind, 0, 1]);
-    message.u32(body.len() as u32);
+    message.length(body.len());
     message.u32(9);
     message.array(8, |fields| {
         fields.u8(REPLY_SERIAL);
@@ -104,12 +104,12 @@ proptest! {
         let _ = Message::parse(&bytes);
         // A plausible start is followed by random bytes, so that the parser reaches the header fields.
         if bytes.len() >= 16 {
-            let rest = bytes.len() - 16;
+            let rest = u32::try_from(bytes.len() - 16).unwrap();
             let fields = rest / 2 / 8 * 8;
-            let body = (rest - fields) as u32;
+            let body = rest - fields;
             bytes[..4].copy_from_slice(&[b'l', 2, 0, 1]);
             bytes[4..8].copy_from_slice(&body.to_le_bytes());
-            bytes[12..16].copy_from_slice(&(fields as u32).to_le_bytes());
+            bytes[12..16].copy_from_slice(&fields.to_le_bytes());
             if let Ok(message) = Message::parse(&bytes) {
                 let _ = (message.text(), message.variant_text());
             }

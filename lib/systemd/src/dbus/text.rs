@@ -196,8 +196,8 @@ impl<'a> Parser<'a> {
         let mut bytes = Vec::new();
         self.characters(quote, |parser, c, escaped| {
             match (escaped, c) {
-                (true, 'x') => bytes.push(parser.digits(2, 16)? as u8),
-                (true, '0') => bytes.push(parser.digits(3, 8)? as u8),
+                (true, 'x') => bytes.push(parser.digits(2, 16)?),
+                (true, '0') => bytes.push(parser.digits(3, 8)?),
                 (true, c) => bytes.extend(control(c).encode_utf8(&mut [0; 4]).bytes()),
                 (false, c) => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
             }
@@ -207,14 +207,15 @@ impl<'a> Parser<'a> {
         Ok(bytes)
     }
 
-    fn digits(&mut self, count: usize, radix: u32) -> Result<u32, String> {
+    fn digits<T: TryFrom<u32>>(&mut self, count: usize, radix: u32) -> Result<T, String> {
         let digits = self.rest.get(..count).ok_or("short escape")?;
         self.rest = self.rest.get(count..).unwrap_or_default();
-        u32::from_str_radix(digits, radix).map_err(|_| format!("bad escape {digits:?}"))
+        let number = u32::from_str_radix(digits, radix).ok().and_then(|code| code.try_into().ok());
+        number.ok_or_else(|| format!("bad escape {digits:?}"))
     }
 
     fn code(&mut self, count: usize) -> Result<char, String> {
-        let code = self.digits(count, 16)?;
+        let code: u32 = self.digits(count, 16)?;
         char::from_u32(code).ok_or_else(|| format!("no character U+{code:04X}"))
     }
 }

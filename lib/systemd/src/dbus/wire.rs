@@ -29,15 +29,20 @@ impl Writer {
         self.number(value.to_le_bytes());
     }
 
+    /// Writes the length of a value. No message has as many bytes as 32 bits can count.
+    pub fn length(&mut self, length: usize) {
+        self.u32(u32::try_from(length).unwrap_or(u32::MAX));
+    }
+
     pub fn string(&mut self, text: &str) {
-        self.u32(text.len() as u32);
+        self.length(text.len());
         self.bytes.extend_from_slice(text.as_bytes());
         self.u8(0);
     }
 
     /// Writes a signature. The caller ensures that it has at most 255 bytes.
     pub fn signature(&mut self, text: &str) {
-        self.u8(text.len() as u8);
+        self.u8(u8::try_from(text.len()).unwrap_or(u8::MAX));
         self.bytes.extend_from_slice(text.as_bytes());
         self.u8(0);
     }
@@ -50,7 +55,7 @@ impl Writer {
         self.align(to);
         let start = self.bytes.len();
         elements(self);
-        let count = (self.bytes.len() - start) as u32;
+        let count = u32::try_from(self.bytes.len() - start).unwrap_or(u32::MAX);
         for (to, from) in self.bytes.iter_mut().skip(length).zip(count.to_le_bytes()) {
             *to = from;
         }

@@ -121,10 +121,11 @@ fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     };
     let kind = if rule.kind == DeviceKind::Block { BLOCK } else { CHAR };
     let tests = [Some((KIND, kind)), number(MAJOR, rule.major), number(MINOR, rule.minor)];
-    let mut distance = tests.iter().flatten().count() + verdict.len();
+    let end = program.len() + tests.iter().flatten().count() + verdict.len();
     for (register, value) in tests.into_iter().flatten() {
-        distance -= 1;
-        program.push(jump(JUMP_IF_NOT_EQUAL, register, value, distance as i16));
+        // Over the rest of this rule, which is short.
+        let distance = i16::try_from(end - program.len() - 1).unwrap_or(i16::MAX);
+        program.push(jump(JUMP_IF_NOT_EQUAL, register, value, distance));
     }
     program.extend_from_slice(verdict);
 }
@@ -132,7 +133,7 @@ fn append(program: &mut Vec<Instruction>, rule: &Rule) {
 /// Returns the comparison for a device number, as a register and the required value, or `None` if every number matches.
 /// The comparison sign-extends its operand, so numbers with more than 31 bits never match; Linux has no such devices.
 fn number(register: u8, value: Option<u32>) -> Option<(u8, i32)> {
-    value.map(|value| (register, value as i32))
+    value.map(|value| (register, value.cast_signed()))
 }
 
 const fn load(register: u8, offset: i16) -> Instruction {

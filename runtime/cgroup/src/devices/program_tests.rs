@@ -14,7 +14,7 @@ fn run(program: &[Instruction], kind: u32, access: u32, major: u32, minor: u32) 
         let Instruction { code, registers: operands, offset, immediate } = program[at];
         let destination = (operands & 15) as usize;
         let value = |registers: &[Option<u64>; 11]| registers[destination].expect("read unset");
-        let extended = immediate as i64 as u64;
+        let extended = i64::from(immediate).cast_unsigned();
         at += 1;
         match code {
             LOAD_WORD => {

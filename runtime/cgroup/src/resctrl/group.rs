@@ -13,7 +13,7 @@ use crate::resctrl::Error;
 
 /// The kernel's standard mount point.
 const ROOT: &str = "/sys/fs/resctrl";
-const RDTGROUP_SUPER_MAGIC: u64 = 0x0765_5821;
+const RDTGROUP_SUPER_MAGIC: u32 = 0x0765_5821;
 
 /// The resctrl group of a container: a class of service, and optionally a monitoring group in that class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,8 +233,7 @@ fn root() -> Result<String, Error> {
         Errno::NOENT => Error::NotMounted,
         errno => sys::Error::new("statfs", ROOT, errno).into(),
     };
-    // The magic number fits in 32 bits. Whether f_type is signed depends on the architecture.
-    if statfs(ROOT).map_err(missing)?.f_type as u64 & u64::from(u32::MAX) == RDTGROUP_SUPER_MAGIC {
+    if sys::fs::magic(&statfs(ROOT).map_err(missing)?) == RDTGROUP_SUPER_MAGIC {
         return Ok(ROOT.to_string());
     }
     let table =

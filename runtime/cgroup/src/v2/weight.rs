@@ -13,6 +13,11 @@ pub fn cpu_weight(shares: u64) -> Option<u64> {
         _ => {
             let log = libm::log2(shares as f64);
             let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "1 to 10000"
+            )]
             Some(libm::ceil(libm::pow(10.0, exponent)) as u64)
         }
     }

@@ -143,7 +143,7 @@ impl Inmate {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        cgroup.add(child.id() as i32).unwrap();
+        cgroup.add(child.id().cast_signed()).unwrap();
         child.stdin.take().unwrap().write_all(b"\n").unwrap();
         Self(child)
     }
@@ -154,7 +154,7 @@ impl Inmate {
     }
 
     pub fn pid(&self) -> rustix::process::Pid {
-        rustix::process::Pid::from_raw(self.0.id() as i32).unwrap()
+        rustix::process::Pid::from_raw(self.0.id().cast_signed()).unwrap()
     }
 
     /// Returns whether the process has exited; does not wait.

@@ -17,14 +17,19 @@ pub fn hash(seed: u64, bytes: &[u8]) -> u64 {
 }
 
 fn absorb(state: u64, block: &[u8; 16]) -> u64 {
-    let block = u128::from_le_bytes(*block);
-    mix(block as u64 ^ K0, (block >> 64) as u64 ^ state)
+    let [low, high] = halves(u128::from_le_bytes(*block));
+    mix(low ^ K0, high ^ state)
 }
 
 /// Returns the two halves of the 128-bit product, combined by XOR.
 fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
+    let [low, high] = halves(u128::from(a) * u128::from(b));
+    low ^ high
+}
+
+fn halves(number: u128) -> [u64; 2] {
+    #[expect(clippy::cast_possible_truncation, reason = "the other half is the other number")]
+    [number as u64, (number >> 64) as u64]
 }
 
 #[cfg(test)]
@@ -33,7 +38,7 @@ mod tests {
 
     #[test]
     fn every_bit_and_the_length_count() {
-        let bytes: Vec<u8> = (0..100).map(|n| n as u8).collect();
+        let bytes: Vec<u8> = (0..100).collect();
         for len in 0..bytes.len() {
             let whole = hash(7, &bytes[..len]);
             assert_ne!(whole, hash(7, &bytes[..len + 1]));

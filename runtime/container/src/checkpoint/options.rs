@@ -78,7 +78,7 @@ impl CriuOptions<'_> {
             cgroups_mode: Some(self.cgroups_mode),
             orphan_pts_master: true,
             // Hooks, or the creator of a joined namespace, set up the network.
-            empty_ns: sys::clone::CloneFlags::NEWNET.bits() as u32,
+            empty_ns: sys::raw::halves(sys::clone::CloneFlags::NEWNET.bits())[0],
             ..Options::default()
         }
     }

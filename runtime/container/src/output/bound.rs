@@ -31,7 +31,7 @@ const LARGEST: u64 = i64::MAX.unsigned_abs();
 /// EOPNOTSUPP if the file system may not support holes; EFBIG if the process has a limit on file sizes (RLIMIT_FSIZE),
 /// since exceeding it raises SIGXFSZ; those of ftruncate(2) and write(2). After an error, the file is empty.
 pub fn bound(directory: BorrowedFd<'_>, log: impl AsFd, size: u64) -> Result<(), Errno> {
-    if !WITH_HOLES.contains(&(fstatfs(&log)?.f_type as i64)) {
+    if !WITH_HOLES.contains(&fstatfs(&log)?.f_type) {
         return Err(Errno::OPNOTSUPP);
     }
     if getrlimit(Resource::Fsize).current.is_some() {

@@ -20,7 +20,7 @@ use spec::{InRoot, Mount};
 use sys::Context;
 use sys::fs::c_path;
 use sys::inside::{self, Links};
-use sys::mount::{MountAttr, MountAttrFlags, mount_setattr};
+use sys::mount::{MountAttr, fsmount_attr, mount_setattr};
 
 use super::RootMount;
 use super::read::{Reader, Root};
@@ -196,7 +196,7 @@ fn filesystem(entry: &Mount<'_>, options: &MountOptions<'_>) -> Result<OwnedFd, 
             }
         }
         fsconfig_create(context)?;
-        let attributes = MountAttrFlags::from_bits_retain(options.attr.set as u32);
+        let attributes = fsmount_attr(options.attr.set);
         fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
     };
     Ok(configure(context.as_fd()).context("mount", object())?)

@@ -272,7 +272,7 @@ impl<'a> Fork<'a> {
             let wanted = fstat(namespace).context("fstat namespace", name)?;
             if verify::namespace(child, name) != Some(verify::identity(wanted)) {
                 self.check_owner(namespace).context("pass namespace", name)?;
-                message.extend_from_slice(&(kind.bits() as u32).to_le_bytes());
+                message.extend_from_slice(&sys::raw::halves(kind.bits())[0].to_le_bytes());
                 fds.push(namespace.as_fd());
             }
         }

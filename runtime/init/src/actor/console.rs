@@ -78,7 +78,7 @@ fn verify(master: BorrowedFd<'_>) -> Result<(), Failure> {
     let filesystem = fstatfs(master).op("fstatfs")?;
     let genuine = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
         && stat.st_rdev == makedev(5, 2)
-        && filesystem.f_type as i64 == DEVPTS_SUPER_MAGIC;
+        && filesystem.f_type == DEVPTS_SUPER_MAGIC;
     if genuine { Ok(()) } else { Err(Failure::new("/dev/pts/ptmx is not a ptmx", Errno::NODEV)) }
 }
 

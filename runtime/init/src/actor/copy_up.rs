@@ -5,9 +5,9 @@ use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RawDir, Stat, Timespec, Timestamps, Uid, XattrFlags,
-    chmodat, chownat, fchmod, fchown, fgetxattr, flistxattr, fsetxattr, mkdirat, mknodat, openat,
-    readlinkat_raw, sendfile, statat, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, Stat, Uid, XattrFlags, chmodat, chownat, fchmod,
+    fchown, fgetxattr, flistxattr, fsetxattr, mkdirat, mknodat, openat, readlinkat_raw, sendfile,
+    statat, symlinkat, utimensat,
 };
 
 use crate::failure::{Failure, Op};
@@ -111,14 +111,7 @@ fn copy_entry(from: BorrowedFd<'_>, to: BorrowedFd<'_>, name: &CStr) -> Result<(
             chmodat(to, name, mode, AtFlags::empty()).op("fchmodat")?;
         }
     }
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: stat.st_atime as _, tv_nsec: stat.st_atime_nsec as _ },
-        last_modification: Timespec {
-            tv_sec: stat.st_mtime as _,
-            tv_nsec: stat.st_mtime_nsec as _,
-        },
-    };
-    utimensat(to, name, &times, AtFlags::SYMLINK_NOFOLLOW).op("utimensat")
+    utimensat(to, name, &sys::fs::times(&stat), AtFlags::SYMLINK_NOFOLLOW).op("utimensat")
 }
 
 /// Sets the owner of a copy that cannot be opened.

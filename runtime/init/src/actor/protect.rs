@@ -87,7 +87,7 @@ fn empty_directory(context: Option<&CStr>) -> Result<OwnedFd, Failure> {
         fsconfig_set_string(&tmpfs, c"context", label).op("fsconfig context")?;
     }
     fsconfig_create(&tmpfs).op("fsconfig create")?;
-    let attributes = MountAttrFlags::from_bits_retain(attr::RDONLY as u32);
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY;
     fsmount(tmpfs.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attributes).op("fsmount")
 }
 

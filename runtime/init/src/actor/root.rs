@@ -113,7 +113,7 @@ impl<'a> Root<'a> {
     /// Refuses a mount point on the container's procfs that links led to (CVE-2019-16884), except those of
     /// [`ALLOWED_IN_PROC`].
     fn check_procfs(&self, place: &OwnedFd) -> Result<(), Failure> {
-        if rustix::fs::fstatfs(place).op("fstatfs")?.f_type as i64 != PROC_SUPER_MAGIC
+        if rustix::fs::fstatfs(place).op("fstatfs")?.f_type != PROC_SUPER_MAGIC
             || is_off(Defence::ProcCovers)
         {
             return Ok(());
@@ -161,7 +161,7 @@ impl<'a> Root<'a> {
             Err(Errno::NOENT) => return self.make_file(path),
             place => place.op("openat2")?,
         };
-        match rustix::fs::fstatfs(&place).op("fstatfs")?.f_type as i64 {
+        match rustix::fs::fstatfs(&place).op("fstatfs")?.f_type {
             PROC_SUPER_MAGIC => Err(Failure::new("mount on a link of procfs", Errno::XDEV)),
             _ => Ok(place),
         }

@@ -141,8 +141,7 @@ impl Channel {
     /// Queues a frame. The caller must ensure that the contents are not longer than [`LONGEST`].
     pub fn queue(&mut self, stream: u32, kind: u8, content: &[u8]) {
         debug_assert!(content.len() <= LONGEST, "{} bytes", content.len());
-        let header = Header { length: content.len() as u32, stream, kind, flags: 0 };
-        self.output.extend_from_slice(&header.encode());
+        self.output.extend_from_slice(&Header::new(content.len(), stream, kind).encode());
         self.output.extend_from_slice(content);
     }
 

@@ -52,13 +52,11 @@ fn what_nobody_waits_for_is_dropped() {
 #[test]
 fn what_servers_do_wrong_is_an_error_of_the_call() {
     let (mut client, server) = socket();
-    for (kind, content, length) in [
-        (kind::RESPONSE, &[0xff][..], 1),
-        (kind::DATA, b"", 0),
-        (kind::RESPONSE, b"", LONGEST as u32 + 1),
-    ] {
+    for (kind, content, length) in
+        [(kind::RESPONSE, &[0xff][..], 1), (kind::DATA, b"", 0), (kind::RESPONSE, b"", LONGEST + 1)]
+    {
         let stream = client.call("s", "A", vec![]);
-        let header = Header { length, stream, kind, flags: 0 };
+        let header = Header::new(length, stream, kind);
         rustix::io::write(&server, &[&header.encode()[..], content].concat()).unwrap();
         let answers = client.receive().unwrap();
         assert!(matches!(answers[..], [(of, Err(_))] if of == stream), "{answers:?}");
@@ -70,7 +68,7 @@ fn a_status_that_says_ok_is_none() {
     let (mut client, server) = socket();
     let stream = client.call("s", "A", vec![]);
     let response = Response { status: Some(Status::default()), payload: b"r".into() }.encode();
-    let header = Header { length: response.len() as u32, stream, kind: kind::RESPONSE, flags: 0 };
+    let header = Header::new(response.len(), stream, kind::RESPONSE);
     rustix::io::write(&server, &[&header.encode()[..], &response].concat()).unwrap();
     assert_eq!(client.receive(), Ok(vec![(stream, Ok(b"r".into()))]));
 }

@@ -39,6 +39,11 @@ pub struct Header {
 }
 
 impl Header {
+    /// Returns the header of a frame whose contents have this length.
+    pub fn new(length: usize, stream: u32, kind: u8) -> Self {
+        Self { length: u32::try_from(length).unwrap_or(u32::MAX), stream, kind, flags: 0 }
+    }
+
     /// Decodes a header, whose numbers are big-endian.
     pub fn decode(bytes: [u8; HEADER]) -> Self {
         let [l0, l1, l2, l3, s0, s1, s2, s3, kind, flags] = bytes;

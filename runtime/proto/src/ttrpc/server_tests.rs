@@ -16,7 +16,7 @@ fn pair() -> (Connection, OwnedFd) {
 }
 
 fn frame(stream: u32, kind: u8, flags: u8, content: &[u8]) -> Vec<u8> {
-    let header = Header { length: content.len() as u32, stream, kind, flags };
+    let header = Header { flags, ..Header::new(content.len(), stream, kind) };
     [&header.encode()[..], content].concat()
 }
 
@@ -145,10 +145,7 @@ fn the_longest_frame_comes_through() {
 fn too_long_a_frame_is_refused_and_skipped() {
     let (mut connection, client) = pair();
     let length = LONGEST + 1;
-    send(
-        &client,
-        &Header { length: length as u32, stream: 1, kind: kind::REQUEST, flags: 0 }.encode(),
-    );
+    send(&client, &Header::new(length, 1, kind::REQUEST).encode());
     assert_eq!(connection.receive(), Ok(vec![]));
     let junk = vec![0xff; length];
     for chunk in junk.chunks(BATCH) {
@@ -189,13 +186,13 @@ fn what_clients_do_wrong_is_answered() {
 #[test]
 fn too_many_calls_are_refused() {
     let (mut connection, client) = pair();
-    let mut calls = 0;
-    for number in 0..=MOST_CALLS as u32 {
+    let (mut calls, most) = (0, u32::try_from(MOST_CALLS).unwrap());
+    for number in 0..=most {
         send(&client, &frame(2 * number + 1, kind::REQUEST, 0, b""));
         calls += connection.receive().unwrap().len();
     }
     assert_eq!((calls, connection.open()), (MOST_CALLS, MOST_CALLS));
-    let last = 2 * MOST_CALLS as u32 + 1;
+    let last = 2 * most + 1;
     assert_eq!(codes(&mut connection, &client), [(last, code::RESOURCE_EXHAUSTED)]);
 }
 

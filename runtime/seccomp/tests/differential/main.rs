@@ -5,6 +5,13 @@
 //! Both filters are executed by an interpreter of classic BPF. Names that the installed libseccomp does not know are
 //! first removed from the profile, and counted.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "the interpreter and the oracle cut numbers as the kernel and libseccomp do"
+)]
+
 mod generated;
 mod interpreter;
 mod model;

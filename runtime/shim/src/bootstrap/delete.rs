@@ -11,15 +11,14 @@ use alloc::vec::Vec;
 
 use container::{Removed, Store, Trace, Warn, unmount_on_host};
 use proto::messages::task::DeleteResponse;
-use proto::messages::time::Timestamp;
 use rustix::fs::{Access, CWD, access};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
 use super::bundle::{BundleState, Exit, state_root};
 use super::{Failure, address, ask, socket};
 use crate::flags::Flags;
+use crate::table::Time;
 
 /// The exit status that is reported for a container whose exit is unknown: that of a process killed by SIGKILL.
 pub const KILLED: u32 = 128 + 9;
@@ -54,16 +53,14 @@ pub fn delete(
     if let Err(error) = remove_socket(&bundle) {
         warn(&error.to_string());
     }
-    let now = clock_gettime(ClockId::Realtime);
-    let now = Timestamp { seconds: now.tv_sec, nanos: now.tv_nsec as i32 };
+    let now = Time::now().to_message();
     // The shim has answered, so it knew more than its file.
     if let Some(response) = removed {
         return Ok(response);
     }
     Ok(match exit {
         Some(Exit { pid, status, at }) => {
-            let (seconds, nanos) = (at / 1_000_000_000, at % 1_000_000_000);
-            let exited_at = Timestamp { seconds: seconds as i64, nanos: nanos as i32 };
+            let exited_at = Time::of_nanoseconds(at).to_message();
             DeleteResponse { pid, exit_status: status, exited_at: Some(exited_at) }
         }
         None => DeleteResponse { pid, exit_status: KILLED, exited_at: Some(now) },
@@ -148,6 +145,7 @@ fn address_in(bundle: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::messages::time::Timestamp;
 
     #[test]
     fn nothing_is_left_of_nothing() {

@@ -154,8 +154,7 @@ impl Loop {
 
     /// Waits for events, and handles them. Returns false if no event occurred within `limit`.
     fn turn(&mut self, limit: Duration) -> bool {
-        let limit =
-            Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
+        let limit = Timespec::try_from(limit).unwrap();
         let left = self.publisher.deadline().map(|at| at.left().unwrap_or_default());
         let ready = self.poller.wait(Some(&left.unwrap_or(limit))).unwrap();
         for (source, interest) in &ready {

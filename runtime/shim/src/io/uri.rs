@@ -96,7 +96,7 @@ fn arguments(query: &str) -> Vec<CString> {
 
 /// Decodes percent escapes; in a query, also decodes plus signs to spaces.
 fn unescape(text: &str, query: bool) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let digit = |byte: u8| u8::try_from(char::from(byte).to_digit(16)?).ok();
     let mut bytes = text.bytes();
     let mut plain = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {

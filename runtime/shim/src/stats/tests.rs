@@ -235,7 +235,7 @@ impl Real {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        cgroup.add(child.id() as i32).unwrap();
+        cgroup.add(child.id().cast_signed()).unwrap();
         drop(child.stdin.take());
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut [0]).unwrap();
         Self { cgroup: Some(cgroup), location, child }

@@ -28,7 +28,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     if is_init && whole && task.init().is_alive() {
         let place = task.place();
         return shim.begin(&place.id, Job::answer("kill", caller), None, |work| {
-            match work.store(&place)?.container(&place.id)?.kill(SIGKILL as i32) {
+            match work.store(&place)?.container(&place.id)?.kill(SIGKILL.cast_signed()) {
                 Ok(()) | Err(container::Error::NotRunning) => Ok(Empty {}.encode()),
                 Err(error) => Err(error.into()),
             }
@@ -50,7 +50,7 @@ fn send(process: &Process, signal: u32) -> Result<(), Status> {
         (_, Some(pidfd)) => pidfd,
         (_, None) => return Err(Status::failed_precondition("process not created")),
     };
-    match sys::signal::send(pidfd.as_fd(), signal as i32) {
+    match sys::signal::send(pidfd.as_fd(), signal.cast_signed()) {
         Ok(()) => Ok(()),
         Err(Errno::SRCH) => Err(Status::not_found("process already finished")),
         Err(errno) => {

@@ -5,6 +5,12 @@
 //!
 //! The environment variables are the suite's: `DAYFLY`, `DAYFLY_VIEW`, `DAYFLY_SEED`, `DAYFLY_TALLY`. Exits with status
 //! 1 if anything is left behind, or if a command that was not killed has failed or hung.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a number that is cut fails the test"
+)]
 
 mod cycle;
 mod host;

@@ -87,7 +87,7 @@ impl Mounted {
             directory: word("directory").into(),
             source: word("source"),
             mode: word("mode"),
-            layers: value["layers"].as_u64().unwrap_or_default() as usize,
+            layers: number(&value["layers"]).unwrap_or_default() as usize,
             ids: ids.map(|(first, count)| (first, count, value["ids"][2] == true)),
             since: value["since"].as_u64().unwrap_or_default(),
             namespace: value["namespace"].as_u64().unwrap_or_default(),

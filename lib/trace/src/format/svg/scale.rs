@@ -192,7 +192,7 @@ mod tests {
             prop_assert!(scale.x(a) <= scale.x(b));
             prop_assert!(scale.x(0).0 >= LEFT && scale.x(u64::MAX).0 <= LEFT + LENGTH);
             let (ticks, _) = scale.ticks();
-            prop_assert!(ticks.len() <= 2 * TICKS as usize + 2);
+            prop_assert!(ticks.len() <= usize::try_from(2 * TICKS + 2).unwrap());
             prop_assert!(ticks.windows(2).all(|pair| pair[0] < pair[1]));
         }
     }

@@ -236,7 +236,7 @@ fn noise(length: usize) -> Vec<u8> {
     let mut state = 1u32;
     let next = |_| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
+        state.to_be_bytes()[0]
     };
     (0..length).map(next).collect()
 }

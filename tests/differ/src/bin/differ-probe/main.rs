@@ -7,6 +7,12 @@
 //!
 //! What the host can read about a process, it reads itself (`observe.rs`). The probe tells the rest: what each path is,
 //! and what this process may do.
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "a number that is cut fails the test"
+)]
 
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
