@@ -27,7 +27,7 @@ TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-profile
 # optimization of all of them would take longer than everything else.
 FAST = CARGO_PROFILE_RELEASE_LTO=false CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=3
 # The program that calls libseccomp for `dayfly bench lookups` is built only if the library's headers are installed.
-LIBSECCOMP = $$(! pkg-config --exists libseccomp 2>/dev/null || echo -p dayfly-libseccomp)
+LIBSECCOMP = $$(! pkg-config --exists libseccomp 2>/dev/null || echo --features dayfly-bench/libseccomp)
 # The same as for the tests' harness. The profile says abort only for the program without an unwinder: with both
 # settings, cargo compiles nearly everything twice.
 UNWIND = CARGO_PROFILE_DEV_PANIC=unwind
@@ -87,9 +87,10 @@ report:
 # rustfmt gets every file by name, because cargo fmt does not find the modules of the suite, which a macro declares.
 lint lint-product: lint-program lint-init lint-files
 	find lib runtime tools $(LINT_LAB) tests fuzz -name '*.rs' -not -path '*/target/*' -exec rustfmt --edition 2024 --check {} +
-	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim $(WITHOUT_LAB) --all-targets -- -D warnings
+	$(UNWIND) $(CARGO) clippy --workspace --exclude dayfly-cli --exclude dayfly-shim $(WITHOUT_LAB) $(LINT_FEATURES) --all-targets -- -D warnings
 	$(UNWIND) $(RUSTDOC) --workspace --exclude dayfly-cli --exclude dayfly-shim $(WITHOUT_LAB)
 lint: LINT_LAB = lab
+lint: LINT_FEATURES = $(LIBSECCOMP)
 lint-product: WITHOUT_LAB = $$(scripts/packages lab | sed 's/-p /--exclude /g')
 
 # dayfly-cli is checked separately: in one build with the others it would get features that need std. It is checked as
