@@ -35,6 +35,7 @@ pub mod console;
 pub mod container;
 pub mod criu;
 pub mod descent;
+pub mod differ;
 mod ended;
 pub mod filtered;
 pub mod image;

@@ -1,7 +1,7 @@
 //! Draws processes: of the container, and of an exec.
 
 use super::{FILE_PLACES, PLACES};
-use crate::random::Random;
+use crate::differ::random::Random;
 use serde_json::{Value, json};
 
 /// The capabilities that Docker and Podman give.

@@ -1,7 +1,7 @@
 //! Compares outcomes, and explains differences by the table of known ones.
 
-use crate::execute::Outcome;
-use crate::reasons;
+use crate::differ::execute::Outcome;
+use crate::differ::reasons;
 use serde_json::Value;
 
 /// A fact that two runtimes disagree on.
@@ -140,7 +140,7 @@ impl Known {
     #[must_use]
     pub fn number(&self) -> u64 {
         let columns = [&self.id, &self.place, &self.needs, &self.pattern];
-        crate::sum(0, columns.into_iter().flat_map(|column| column.bytes().chain([b'\t'])))
+        crate::differ::sum(0, columns.into_iter().flat_map(|column| column.bytes().chain([b'\t'])))
     }
 }
 

@@ -1,11 +1,5 @@
 //! The differential oracle: a configuration is drawn from a seed, run by dayfly and by its peers, and what its program
 //! sees must be the same.
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "what is drawn and summed may be cut"
-)]
 
 pub mod bed;
 pub mod compare;

@@ -15,8 +15,8 @@ mod pool;
 mod results;
 mod worker;
 
-use dayfly_differ::compare::{is_met, known};
-use dayfly_differ::view::View;
+use dayfly_tests::differ::compare::{is_met, known};
+use dayfly_tests::differ::view::View;
 use options::Options;
 use pool::Stop;
 use results::Results;

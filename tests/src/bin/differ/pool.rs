@@ -2,8 +2,8 @@
 //! reaches the driver only, which lets them end what they do.
 
 use crate::options::Options;
-use dayfly_differ::bed;
-use dayfly_differ::view::View;
+use dayfly_tests::differ::bed;
+use dayfly_tests::differ::view::View;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::process::{Pid, Signal, kill_process_group};

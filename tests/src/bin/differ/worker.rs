@@ -4,11 +4,11 @@
 //! each with a JSON line.
 
 use crate::options::Options;
-use dayfly_differ::bed::{self, Bed};
-use dayfly_differ::compare::{Difference, Known, differences, explain, known};
-use dayfly_differ::execute::{Channel, Outcome, Runtime, run};
-use dayfly_differ::shrink::shrink;
-use dayfly_differ::view::View;
+use dayfly_tests::differ::bed::{self, Bed};
+use dayfly_tests::differ::compare::{Difference, Known, differences, explain, known};
+use dayfly_tests::differ::execute::{Channel, Outcome, Runtime, run};
+use dayfly_tests::differ::shrink::shrink;
+use dayfly_tests::differ::view::View;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! What the host can see of a container's process, in facts that two runtimes' containers can be compared by.
 
-use crate::mountinfo;
-use crate::view::View;
+use crate::differ::mountinfo;
+use crate::differ::view::View;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

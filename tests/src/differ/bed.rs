@@ -1,8 +1,8 @@
 //! The place of one worker: a tmpfs in a mount namespace of its own, with the files and namespaces of a host that
 //! containers get, and the bundle.
 
-use crate::mountinfo::{self, Mount};
-use crate::view::View;
+use crate::differ::mountinfo::{self, Mount};
+use crate::differ::view::View;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, Mode, makedev, mknodat};
 use rustix::mount::{

@@ -1,8 +1,8 @@
 //! Draws what `linux` of a configuration has: namespaces, devices, resources, masks, filters.
 
 use super::{FILE_PLACES, PLACES};
-use crate::random::Random;
-use crate::view::View;
+use crate::differ::random::Random;
+use crate::differ::view::View;
 use serde_json::{Value, json};
 
 /// What engines hide, and make read-only.

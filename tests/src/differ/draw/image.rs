@@ -1,6 +1,6 @@
 //! Draws the root filesystem: a small tree, sometimes with links where programs expect directories.
 
-use crate::random::Random;
+use crate::differ::random::Random;
 use serde_json::{Value, json};
 
 /// Returns the entries in the order in which they are made; a later entry replaces an earlier one of the same path.

@@ -396,7 +396,7 @@ fn content(path: &Path, stat: &Stat) -> String {
         return errno(error).to_string();
     }
     let length = bytes.len();
-    let sum = dayfly_differ::sum(0xcbf2_9ce4_8422_2325, bytes);
+    let sum = dayfly_tests::differ::sum(0xcbf2_9ce4_8422_2325, bytes);
     format!("{length} {:08x}", sum as u32)
 }
 

@@ -2,8 +2,8 @@
 
 use crate::options::Options;
 use crate::pool::{self, Stop};
-use dayfly_differ::compare::matches;
-use dayfly_differ::view::View;
+use dayfly_tests::differ::compare::matches;
+use dayfly_tests::differ::view::View;
 use serde_json::{Value, json};
 use std::io;
 

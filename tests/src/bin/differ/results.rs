@@ -2,8 +2,8 @@
 //! differences that they need are in it.
 
 use crate::options::Options;
-use dayfly_differ::compare::Known;
-use dayfly_differ::view::View;
+use dayfly_tests::differ::compare::Known;
+use dayfly_tests::differ::view::View;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -36,7 +36,7 @@ impl Results {
         let mut sum = 0u64;
         let own = std::env::current_exe()?;
         for program in [&options.dayfly, &options.runc, &own, &own.with_file_name("differ-probe")] {
-            sum = dayfly_differ::sum(sum, fs::read(program)?);
+            sum = dayfly_tests::differ::sum(sum, fs::read(program)?);
         }
         let name = format!("{}{}", view.name(), if options.rootless { "-rootless" } else { "" });
         let path = options.results.join(format!("{name}-{sum:016x}"));

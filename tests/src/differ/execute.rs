@@ -1,8 +1,8 @@
 //! Runs one case with one runtime, and gathers what there is to see: inside, on the host, and afterwards.
 
-use crate::bed::{Bed, USER, remove_cgroup};
-use crate::observe::{self, Facts};
-use crate::streams::Streams;
+use crate::differ::bed::{Bed, USER, remove_cgroup};
+use crate::differ::observe::{self, Facts};
+use crate::differ::streams::Streams;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::{FdFlags, dup2, fcntl_setfd};

@@ -3,7 +3,7 @@
 //! A reason gives the places in the container that it concerns; in the row's pattern, `%` stands for one of them, or for
 //! what is below it.
 
-use crate::draw::FLAGS;
+use crate::differ::draw::FLAGS;
 use serde_json::Value;
 
 /// Words that make runc remount a bind with exactly the flags that are named, besides those of [`FLAGS`].

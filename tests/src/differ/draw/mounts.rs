@@ -1,7 +1,7 @@
 //! Draws mounts.
 
 use super::{FILE_PLACES, PLACES};
-use crate::random::Random;
+use crate::differ::random::Random;
 use serde_json::{Value, json};
 
 /// Sources of bind mounts, with the percentage in which one is drawn from the odd ones.

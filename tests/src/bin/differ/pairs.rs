@@ -1,7 +1,7 @@
 //! Counts the pairs of drawn members and values that a range of seeds has.
 
-use dayfly_differ::draw;
-use dayfly_differ::view::View;
+use dayfly_tests::differ::draw;
+use dayfly_tests::differ::view::View;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

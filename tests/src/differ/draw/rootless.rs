@@ -1,7 +1,7 @@
 //! Makes a case one that an unprivileged user can run.
 
-use crate::bed::{FIRST_SUB_ID, USER};
-use crate::random::Random;
+use crate::differ::bed::{FIRST_SUB_ID, USER};
+use crate::differ::random::Random;
 use serde_json::{Value, json};
 
 /// Changes a drawn case: the container has a user namespace with the user's ids, the image belongs to them, and what

@@ -1,7 +1,7 @@
 //! The command line.
 
-use dayfly_differ::draw;
-use dayfly_differ::view::View;
+use dayfly_tests::differ::draw;
+use dayfly_tests::differ::view::View;
 use serde_json::Value;
 use std::ops::Range;
 use std::path::PathBuf;

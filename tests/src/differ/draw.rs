@@ -14,8 +14,8 @@ mod rootless;
 
 pub(crate) use mounts::FLAGS;
 
-use crate::random::Random;
-use crate::view::View;
+use crate::differ::random::Random;
+use crate::differ::view::View;
 use serde_json::{Value, json};
 
 /// Destinations of mounts, paths of masks, working directories: what are directories, or missing.
@@ -151,7 +151,7 @@ fn hooks(random: &mut Random) -> Value {
 #[cfg(test)]
 mod tests {
     use super::case;
-    use crate::view::View;
+    use crate::differ::view::View;
 
     #[test]
     fn a_seed_is_a_case() {
