@@ -1,6 +1,6 @@
 //! Messages from the bus, bus addresses, and annotations with unit properties.
 
-use systemd::dbus::{Address, Message, Value};
+use cgroup::systemd::dbus::{Address, Message, Value};
 
 /// Parses every input as a message, and an input that is text also as an address and as an annotation's value.
 pub fn target(data: &[u8]) {
@@ -10,7 +10,7 @@ pub fn target(data: &[u8]) {
         if let Ok(value) = Value::parse(text) {
             assert!(!value.signature().is_empty(), "{value:?}");
         }
-        let _ = systemd::annotated([("org.systemd.property.TimeoutSec", text)].into_iter());
+        let _ = cgroup::systemd::annotated([("org.systemd.property.TimeoutSec", text)].into_iter());
     }
 }
 

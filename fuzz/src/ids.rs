@@ -1,6 +1,6 @@
 //! Container ids, and systemd units.
 
-use systemd::{Instance, Unit};
+use cgroup::systemd::{Instance, Unit};
 
 /// Checks that an accepted id names one file inside the state root.
 pub fn target(data: &[u8]) {

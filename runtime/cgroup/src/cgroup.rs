@@ -6,11 +6,11 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, mkdir, rmdir};
 use rustix::io::Errno;
 use spec::resources::Resources;
-use systemd::Unit;
 
 use crate::devices::{self, Rule, program};
 use crate::directory::Directory;
 use crate::freezer::FreezerState;
+use crate::systemd::Unit;
 use crate::v1::{self, Legacy};
 use crate::v2::{controllers, limits};
 use crate::{Controller, Error, Location, Place, processes, remove, scope};

@@ -33,7 +33,7 @@ pub enum Error {
     /// A user's systemd was requested on cgroup v1, which cannot be delegated to users.
     UserOnV1,
     /// systemd returned an error, or an answer that cannot be used.
-    Systemd(systemd::Error),
+    Systemd(crate::systemd::Error),
     /// The controller that a requested limit needs is missing.
     NoController {
         /// The controller.
@@ -144,8 +144,8 @@ impl From<sys::Error> for Error {
     }
 }
 
-impl From<systemd::Error> for Error {
-    fn from(error: systemd::Error) -> Self {
+impl From<crate::systemd::Error> for Error {
+    fn from(error: crate::systemd::Error) -> Self {
         Self::Systemd(error)
     }
 }

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 use spec::resources::Resources;
-use systemd::Property;
 
 use crate::scope::properties::{of_resources, rounded};
+use crate::systemd::Property;
 use crate::{Error, devices};
 
 /// Converts `resources` to properties of a scope unit.

@@ -2,8 +2,8 @@
 //!
 //! [`Hierarchies`] describes the host's hierarchies, [`Location`] contains the directories of a container's cgroup in
 //! these hierarchies, and [`Cgroup`] creates, opens, changes and removes that cgroup. [`resctrl`] has the groups of Intel
-//! RDT. This crate does not depend on the crate `container`.
-#![cfg_attr(not(test), no_std)]
+//! RDT, and [`systemd`] requests scopes over D-Bus. This crate does not depend on the crate `container`.
+#![cfg_attr(not(any(test, feature = "fuzz")), no_std)]
 
 extern crate alloc;
 
@@ -28,6 +28,7 @@ mod remove;
 pub mod resctrl;
 mod scope;
 pub mod stats;
+pub mod systemd;
 mod tree;
 mod v1;
 mod v2;

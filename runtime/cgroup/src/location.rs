@@ -13,10 +13,10 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 use sys::defence::{Defence, is_off};
 use sys::{Context, Errno};
-use systemd::Unit;
 
 use crate::hierarchies::Hierarchy;
 use crate::own::OwnCgroups;
+use crate::systemd::Unit;
 use crate::{Controller, Controllers, Error, Hierarchies};
 
 /// The directories of one container's cgroup.

@@ -15,11 +15,11 @@ use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::process::Pid;
 use spec::resources::{Cpu, Pids, Resources};
-use systemd::{Instance, Manager, Property, Unit};
 
 use self::properties::IDLE_SINCE;
 use crate::devices::Rule;
 use crate::location::clean;
+use crate::systemd::{Instance, Manager, Property, Unit};
 use crate::v2::limits;
 use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 
@@ -86,7 +86,7 @@ impl Cgroup {
         let mut manager = Manager::connect(unit)?;
         let idles = knows_idle(&mut manager, unit, &resources)?;
         let pid = holder.as_raw_nonzero().get().unsigned_abs();
-        let mut list = systemd::of_scope(unit, pid, unified);
+        let mut list = crate::systemd::of_scope(unit, pid, unified);
         list.extend_from_slice(properties);
         list.extend(properties::of_resources(&resources, unified, idles)?);
         manager.start(unit, &list)?;

@@ -257,10 +257,10 @@ mod tests {
     #[test]
     fn causes_are_found_down_to_the_system_call() {
         let failed = sys::Error::new("connect", "/run/systemd/private", sys::Errno::ACCESS);
-        let call = systemd::Error::Call {
+        let call = cgroup::systemd::Error::Call {
             call: "StartTransientUnit",
             unit: "a.scope".into(),
-            cause: systemd::dbus::Error::System(failed.clone()),
+            cause: cgroup::systemd::dbus::Error::System(failed.clone()),
         };
         let error = Error::from(launch::Error::from(cgroup::Error::from(call)));
         let mut chain = Vec::new();

@@ -5,13 +5,13 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use cgroup::pool::Taken;
+use cgroup::systemd::{Instance, Unit};
 use plan::step::Limit;
 use plan::{Caller, Kernel, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Resource, getrlimit};
 use spec::{NamespaceKind, Spec};
-use systemd::{Instance, Unit};
 
 use crate::bundle::Bundle;
 use crate::create_context::Purpose;
@@ -141,7 +141,7 @@ fn scope(
     spec: &Spec<'_>,
     caller: &Caller,
 ) -> Result<cgroup::Location, Error> {
-    let owner = systemd::host_owner().map_err(cgroup::Error::from)?;
+    let owner = cgroup::systemd::host_owner().map_err(cgroup::Error::from)?;
     let hierarchies = cgroup::Hierarchies::detect()?;
     let env = |name| options.env.env(name);
     // Root of a user namespace may be an ordinary user outside it (Podman), or root of a system container with its own

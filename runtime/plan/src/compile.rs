@@ -294,7 +294,7 @@ fn cgroup(
         return Ok(CgroupPlan::Create { location, resources, as_user });
     }
     let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
-    let properties = systemd::annotated(annotations)?;
+    let properties = cgroup::systemd::annotated(annotations)?;
     Ok(CgroupPlan::Scope { location, resources, properties })
 }
 

@@ -17,7 +17,7 @@ pub enum Error {
     /// newuidmap(1) or newgidmap(1) is needed but not in `PATH`.
     NoHelper(&'static str),
     /// An annotation that is not a valid property of the container's scope.
-    Systemd(systemd::Error),
+    Systemd(cgroup::systemd::Error),
     /// A value that the specification does not permit.
     Invalid(spec::Invalid),
     /// An error in the seccomp profile.
@@ -89,8 +89,8 @@ impl From<seccomp::Error> for Error {
     }
 }
 
-impl From<systemd::Error> for Error {
-    fn from(error: systemd::Error) -> Self {
+impl From<cgroup::systemd::Error> for Error {
+    fn from(error: cgroup::systemd::Error) -> Self {
         Self::Systemd(error)
     }
 }

@@ -149,7 +149,7 @@ pub enum CgroupPlan {
         /// The cgroup's limits.
         resources: Box<Resources>,
         /// Properties of the unit from annotations.
-        properties: Vec<systemd::Property>,
+        properties: Vec<cgroup::systemd::Property>,
     },
     /// Joined by an additional process.
     Join {

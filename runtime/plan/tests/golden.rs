@@ -4,12 +4,12 @@
 
 mod common;
 
+use cgroup::systemd::{Instance, Unit};
 use common::checked;
 use dayfly_plan::{Caller, Console, FastPaths, GivenRoot, Kernel, Plan, Request, compile, labels};
 use serde_json::json;
 use std::fmt::Write;
 use std::path::PathBuf;
-use systemd::{Instance, Unit};
 
 fn read(name: &str) -> Vec<u8> {
     let path = format!("{}/../spec/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));

@@ -9,11 +9,11 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use spec::resources::{Cpu, DeviceKind, Resources};
-use systemd::{Property, Value};
 
 use crate::Error;
 use crate::devices::Rule;
 use crate::devices::legacy::Policy;
+use crate::systemd::{Property, Value};
 use crate::v2::{limits::task_limit, weight};
 
 /// The kernel's default for the CPU bandwidth period, in microseconds.

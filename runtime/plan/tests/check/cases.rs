@@ -267,7 +267,7 @@ impl Case {
             false => cgroup::Hierarchies { unified: Some(root.clone()), root, legacy: Vec::new() },
         };
         if self.unit {
-            use systemd::{Instance, Unit};
+            use cgroup::systemd::{Instance, Unit};
             let unit = Unit::parse(Some("machine.slice:test:1"), "test", Instance::System);
             return cgroup::Location::of_unit(&hierarchies, unit.unwrap());
         }

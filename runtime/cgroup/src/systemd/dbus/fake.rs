@@ -7,8 +7,8 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::dbus::wire::Writer;
-use crate::dbus::{Message, Value};
+use crate::systemd::dbus::wire::Writer;
+use crate::systemd::dbus::{Message, Value};
 
 /// A call that the fake peer has received.
 #[derive(Debug)]

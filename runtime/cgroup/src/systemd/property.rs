@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::{Unit, Value};
+use crate::systemd::{Unit, Value};
 
 /// A property of a unit.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ pub fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Instance;
+    use crate::systemd::Instance;
 
     #[test]
     fn a_scope_has_what_engines_look_for() {

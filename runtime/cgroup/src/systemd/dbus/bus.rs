@@ -14,8 +14,8 @@ use rustix::net::{
 use sys::Context;
 use sys::wait::{Deadline, ready};
 
-use crate::dbus::message::Kind;
-use crate::dbus::{Address, Call, Error, Message, Value};
+use crate::systemd::dbus::message::Kind;
+use crate::systemd::dbus::{Address, Call, Error, Message, Value};
 
 /// The maximum number of signals that are queued until the caller waits for a signal.
 const MAX_SIGNALS: usize = 64;

@@ -6,8 +6,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::dbus::{self, Address, Bus, Call, Message, Value};
-use crate::{Error, Instance, Property, Unit};
+use crate::systemd::dbus::{self, Address, Bus, Call, Message, Value};
+use crate::systemd::{Error, Instance, Property, Unit};
 
 /// The timeout of one call or one job.
 const PATIENCE: Duration = Duration::from_secs(30);

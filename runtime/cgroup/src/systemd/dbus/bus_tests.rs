@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use super::*;
-use crate::dbus::fake::{self, returns};
+use crate::systemd::dbus::fake::{self, returns};
 
 const SHORT: Duration = Duration::from_millis(200);
 

@@ -7,7 +7,7 @@
 mod address;
 mod bus;
 mod error;
-#[cfg(any(test, feature = "fake"))]
+#[cfg(any(test, feature = "fuzz"))]
 pub mod fake;
 mod message;
 mod text;

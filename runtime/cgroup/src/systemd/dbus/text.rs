@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::dbus::Value;
+use crate::systemd::dbus::Value;
 
 /// Maximum nesting depth of arrays, structs, dictionaries and variants.
 const MAX_DEPTH: u32 = 16;

@@ -2,13 +2,10 @@
 //!
 //! systemd creates the cgroup `PREFIX-NAME.scope` of a scope in a slice, and leaves the management of its subtree to
 //! dayfly (`Delegate=`). A [`Unit`] describes the scope of a container and its cgroup, an [`Instance`] is the systemd
-//! that manages the scope, and a [`Manager`] sends the requests. This crate does not access cgroup files or compute
+//! that manages the scope, and a [`Manager`] sends the requests. This module does not access cgroup files or compute
 //! limits; the caller passes limits as [`Property`]s.
 //!
 //! Names and defaults are those of runc's systemd driver, because engines expect them.
-#![cfg_attr(not(any(test, feature = "fake")), no_std)]
-
-extern crate alloc;
 
 mod annotation;
 pub mod dbus;

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::dbus::Error;
+use crate::systemd::dbus::Error;
 
 /// The socket of the system bus, unless DBUS_SYSTEM_BUS_ADDRESS names another socket.
 const SYSTEM_BUS: &str = "/run/dbus/system_bus_socket";

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use crate::dbus;
+use crate::systemd::dbus;
 
 /// The reason why a request to systemd failed.
 #[derive(Debug, Clone, PartialEq, Eq)]

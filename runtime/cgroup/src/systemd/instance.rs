@@ -9,8 +9,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
-use crate::dbus::address_of;
+use crate::systemd::Error;
+use crate::systemd::dbus::address_of;
 
 /// An instance of systemd. Container records contain a value of this type, so the order of the variants must not
 /// change.
@@ -39,7 +39,7 @@ impl Instance {
     }
 
     /// Returns the instance of the user whose environment has these values of DBUS_SESSION_BUS_ADDRESS and
-    /// XDG_RUNTIME_DIR. The instance's cgroup is left empty; [`Manager::cgroup`](crate::Manager::cgroup) queries it.
+    /// XDG_RUNTIME_DIR. The instance's cgroup is left empty; [`Manager::cgroup`](crate::systemd::Manager::cgroup) queries it.
     ///
     /// # Errors
     /// [`Error::NoUserBus`] if no bus is found by either variable.
@@ -86,7 +86,7 @@ fn bus_in(directory: Option<&str>) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Manager;
+    use crate::systemd::Manager;
 
     #[test]
     fn a_user_without_a_bus_is_told() {

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::{Error, Property, Value};
+use crate::systemd::{Error, Property, Value};
 
 const PREFIX: &str = "org.systemd.property.";
 const MICROSECONDS: u64 = 1_000_000;

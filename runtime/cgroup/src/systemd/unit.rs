@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Instance};
+use crate::systemd::{Error, Instance};
 
 /// The default prefix of unit names.
 const DEFAULT_PREFIX: &str = "dayfly";

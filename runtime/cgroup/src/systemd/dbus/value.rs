@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::dbus::wire::Writer;
+use crate::systemd::dbus::wire::Writer;
 
 /// A value with its D-Bus type.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,7 +2,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::*;
-use crate::dbus::fake::{self, Asked, returns, signals};
+use crate::systemd::dbus::fake::{self, Asked, returns, signals};
 use proptest::prelude::*;
 
 const SHORT: Duration = Duration::from_millis(200);

@@ -3,8 +3,8 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::dbus::wire::Writer;
-use crate::dbus::{Error, Reader, Value};
+use crate::systemd::dbus::wire::Writer;
+use crate::systemd::dbus::{Error, Reader, Value};
 
 /// Maximum length of a body, in bytes. The specification allows 128 MiB; systemd's replies to this client are a few
 /// hundred bytes long.
