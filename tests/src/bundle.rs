@@ -3,8 +3,8 @@
 use crate::bed::Bed;
 use crate::cgroups;
 use crate::container::Container;
-pub use defaults::CAPABILITIES;
 use serde_json::{Value, json};
+pub use spec::defaults::CAPABILITIES;
 use std::fs;
 use std::path::PathBuf;
 
@@ -170,7 +170,7 @@ impl<'a> Bundle<'a> {
 /// Returns the configuration that cases start from: Podman's defaults without their device rule.
 #[must_use]
 pub fn base() -> Value {
-    let mut config = defaults::podman();
+    let mut config = spec::defaults::podman();
     config["process"]["args"] = json!(["/bin/sleep", "1000"]);
     config["process"]["rlimits"] = json!([{ "type": "RLIMIT_NOFILE", "hard": 1024, "soft": 1024 }]);
     config["hostname"] = json!("dayfly-test");

@@ -1,3 +1,3 @@
 //! The seccomp profile for containers of images, like the engines' profiles.
 
-pub use defaults::seccomp::own as seccomp;
+pub use spec::defaults::seccomp::own as seccomp;

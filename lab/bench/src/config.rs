@@ -5,9 +5,9 @@
 
 use crate::{Error, rootfs};
 use clap::{Args, ValueEnum};
-use defaults::{CAPABILITIES, seccomp};
 use serde::Serialize;
 use serde_json::{Value, json};
+use spec::defaults::{CAPABILITIES, seccomp};
 use std::fs;
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ impl Profile {
 /// container.
 #[must_use]
 pub fn podman(profile: Profile) -> Value {
-    let mut config = defaults::podman();
+    let mut config = spec::defaults::podman();
     config["hostname"] = json!("bench");
     if profile != Profile::Plain {
         config["linux"]["seccomp"] = seccomp::own(CAPABILITIES);

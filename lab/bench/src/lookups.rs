@@ -11,13 +11,14 @@ use crate::figures::Figures;
 use crate::results::Out;
 use crate::{Error, process, session};
 use clap::Args;
-use defaults::CAPABILITIES;
 use measure::progress::Progress;
 use report::count::counted;
 use report::interrupt;
 use seccomp::Arch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use spec::defaults::CAPABILITIES;
+use spec::defaults::CAPABILITIES;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::io::Write as _;
@@ -75,7 +76,7 @@ struct Answer {
 /// A file that can't be written; an interrupt.
 pub fn command(options: &Lookups) -> Result<(), Error> {
     options.forms.check_directories()?;
-    let profile = defaults::seccomp::own(CAPABILITIES);
+    let profile = spec::defaults::seccomp::own(CAPABILITIES);
     let archs = architectures(&profile);
     let mut names = names(&profile);
     let all = names.len();
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn the_engines_profile_has_names_and_architectures() {
-        let profile = defaults::seccomp::own(CAPABILITIES);
+        let profile = spec::defaults::seccomp::own(CAPABILITIES);
         let (names, archs) = (names(&profile), architectures(&profile));
         assert!(names.len() > 350 && names.is_sorted(), "{}", names.len());
         assert!(archs.contains(&Arch::NATIVE) && archs.len() > 1);

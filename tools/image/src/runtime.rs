@@ -45,8 +45,8 @@ pub struct Runtime {
 pub fn seccomp(name: &Path) -> Result<Option<Value>> {
     match name.to_str() {
         Some("none") => Ok(None),
-        Some("default") => Ok(Some(defaults::seccomp::own(defaults::CAPABILITIES))),
-        _ => defaults::seccomp::from_file(name, defaults::CAPABILITIES)
+        Some("default") => Ok(Some(spec::defaults::seccomp::own(spec::defaults::CAPABILITIES))),
+        _ => spec::defaults::seccomp::from_file(name, spec::defaults::CAPABILITIES)
             .map(Some)
             .map_err(|reason| Error::Unfit(format!("--seccomp: {reason}"))),
     }
@@ -64,7 +64,7 @@ pub fn configure(
 ) -> Result<Runtime> {
     let execution = image.config.clone().unwrap_or_default();
     let user = user::resolve(execution.user.as_deref().unwrap_or_default(), root)?;
-    let mut config = defaults::podman();
+    let mut config = spec::defaults::podman();
     let process = &mut config["process"];
     process["user"] = json!({ "uid": user.uid, "gid": user.gid, "umask": 0o22 });
     if !user.groups.is_empty() {

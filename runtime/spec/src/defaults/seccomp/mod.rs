@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn capabilities_bring_their_calls() {
-        let without = names(&own_for("x86_64", crate::CAPABILITIES), "SCMP_ACT_ALLOW");
+        let without = names(&own_for("x86_64", crate::defaults::CAPABILITIES), "SCMP_ACT_ALLOW");
         let calls = [
             ("CAP_SYS_ADMIN", "mount"),
             ("CAP_SYS_ADMIN", "clone3"),
@@ -199,7 +199,7 @@ mod tests {
         ];
         for (capability, call) in calls {
             assert!(!without.contains(call), "{call}");
-            let all = [crate::CAPABILITIES, &[capability]].concat();
+            let all = [crate::defaults::CAPABILITIES, &[capability]].concat();
             assert!(names(&own_for("x86_64", &all), "SCMP_ACT_ALLOW").contains(call), "{call}");
         }
         // The call requires CAP_SYS_CHROOT, which containers have by default.
