@@ -222,7 +222,8 @@ mod tests {
     fn check(text: &str) -> BTreeMap<String, usize> {
         let trace: Trace = serde_json::from_str(text).unwrap();
         assert_eq!(trace.unit, "ns");
-        let nanoseconds = |micros: f64| (micros * 1000.0).round() as u64;
+        let nanoseconds =
+            |micros: f64| -> u64 { format!("{:.0}", micros * 1000.0).parse().unwrap() };
         let mut slices: BTreeMap<(u64, u64), Vec<(u64, u64)>> = BTreeMap::new();
         let (mut flows, mut named, mut kinds) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
         for Event { ph, name, pid, tid, cat, ts, dur, id, bp, args } in trace.events {
