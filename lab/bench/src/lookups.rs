@@ -18,7 +18,6 @@ use seccomp::Arch;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use spec::defaults::CAPABILITIES;
-use spec::defaults::CAPABILITIES;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::io::Write as _;
