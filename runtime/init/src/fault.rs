@@ -78,7 +78,8 @@ mod point {
     /// EIO.
     pub fn strike(place: Place, step: usize) -> Result<(), Errno> {
         let armed = ARMED.load(Ordering::Relaxed);
-        if armed & !KINDS != (place as u32) << 16 | (step as u32 & 0xffff) {
+        let (of_place, of_step) = ((armed & !KINDS) >> 16, armed & 0xffff);
+        if of_place != place as u32 || u32::try_from(step) != Ok(of_step) {
             return Ok(());
         }
         match armed & KINDS {
