@@ -81,7 +81,7 @@ pub fn files(words: &str) -> Vec<Item> {
         ("State of containers" | "Images" | "Read", "") => is_absolute(row),
         ("Images", "image") if is_absolute(row) => true,
         ("Installed", _) | (_, "") => false,
-        _ => row.cells.iter().any(|cell| is_named(&cell)),
+        _ => row.cells.iter().any(&is_named),
     };
     let item = |row: Row| match row.heading {
         // In this table, the command is in the first column and the file in the second.
