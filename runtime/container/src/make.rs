@@ -130,7 +130,8 @@ impl CreateContext<'_> {
 
     /// Starts a process that creates the container's network namespace, if the plan needs one.
     fn begin_network(&self, request: &Request<'_>) -> Result<Option<Network>, Error> {
-        if !plan::makes_network(&self.spec, request) {
+        let (caller, fast_paths) = (&request.caller, request.kernel.fast_paths);
+        if !plan::makes_network(&self.spec, caller, fast_paths) {
             return Ok(None);
         }
         let begin = || Network::begin(self.trace);

@@ -3,6 +3,7 @@
 use spec::{Hooks, Linux, Spec};
 use sys::clone::CloneFlags;
 
+use crate::caller::Caller;
 use crate::fast_path::FastPaths;
 use crate::mounts::host_path::needs_host_table;
 use crate::namespaces::Namespaces;
@@ -43,39 +44,37 @@ pub struct Birth {
 }
 
 impl Birth {
-    /// Decides how to create init for a container.
+    /// Decides how to create init for a container with this filter.
     pub fn of(
         spec: &Spec<'_>,
         linux: &Linux<'_>,
         namespaces: &Namespaces,
         request: &Request<'_>,
+        filter: Option<&seccomp::Program>,
     ) -> Self {
         let fast_paths = request.kernel.fast_paths;
-        // A user namespace owns only namespaces that a process in it has created, so no process outside it may create
-        // the container's namespaces.
-        let confined = request.caller.is_confined();
-        let plain = !namespaces.user() && !confined && !needs_mount_table(spec, linux);
         // setns(2) back to the old time namespace fails with EUSERS if the memory is shared, so a new time namespace
         // rules out CLONE_VM.
         let host_time = !namespaces.has(CloneFlags::NEWTIME);
-        // Network devices are moved to the namespace before init continues.
-        let has_free_network =
-            namespaces.new.contains(CloneFlags::NEWNET) && linux.net_devices.is_empty();
+        // The filter's agent may keep init waiting right before the program. Meanwhile, other processes may already
+        // enter the container, so init must not share the parent's memory.
+        let waits = !request.wait_for_start && filter.is_some_and(seccomp::Program::has_listener);
+        // An init that stays after the program's begin must not use the memory of a command that ends.
+        let stays = request.program_start != ProgramStart::Executed;
+        // An init that opens mounts itself stores their descriptors in the slot table, so it must not share the
+        // parent's memory.
+        let shares = host_time && !request.caller.is_confined() && !waits && !stays;
         Self {
             from_blank: request.blank
                 && fast_paths.contains(FastPaths::BLANK_NAMESPACE)
-                && plain
+                && is_plain(spec, linux, namespaces, &request.caller)
                 && namespaces.new.contains(CloneFlags::NEWNS)
                 && !request.no_pivot,
-            parallel_network: fast_paths.contains(FastPaths::PARALLEL_NETWORK)
-                && plain
-                && host_time
-                && has_free_network,
-            late_network: request.program_start == ProgramStart::Forked && has_free_network,
+            parallel_network: makes_network(spec, &request.caller, fast_paths),
+            late_network: request.program_start == ProgramStart::Forked
+                && has_free_network(linux, namespaces),
             mounts_in_turn: request.kernel.lists_mounts_in_turn(),
-            // An init that opens mounts itself stores their descriptors in the slot table, so it must not share the
-            // parent's memory.
-            memory: match host_time && !confined {
+            memory: match shares {
                 true => memory(spec, linux, namespaces, fast_paths),
                 false => Memory::Copied,
             },
@@ -90,6 +89,29 @@ impl Birth {
             shared_masks: fast_paths.contains(FastPaths::SHARED_MASKS),
         }
     }
+}
+
+/// Returns whether the network maker, a separate process, creates the container's network namespace. If so, the caller
+/// should start the network maker early.
+pub fn makes_network(spec: &Spec<'_>, caller: &Caller, fast_paths: FastPaths) -> bool {
+    let Some(linux) = &spec.linux else { return false };
+    let namespaces = Namespaces::of(linux);
+    fast_paths.contains(FastPaths::PARALLEL_NETWORK)
+        && is_plain(spec, linux, &namespaces, caller)
+        && !namespaces.has(CloneFlags::NEWTIME)
+        && has_free_network(linux, &namespaces)
+}
+
+/// Returns whether the container's network namespace is new, and no network devices are moved to it before init
+/// continues.
+fn has_free_network(linux: &Linux<'_>, namespaces: &Namespaces) -> bool {
+    namespaces.new.contains(CloneFlags::NEWNET) && linux.net_devices.is_empty()
+}
+
+/// Returns whether a process other than init may create namespaces of the container. A user namespace owns only
+/// namespaces that a process in it has created, so then no process outside it may.
+fn is_plain(spec: &Spec<'_>, linux: &Linux<'_>, namespaces: &Namespaces, caller: &Caller) -> bool {
+    !namespaces.user() && !caller.is_confined() && !needs_mount_table(spec, linux)
 }
 
 /// Returns whether the container needs the host's mounts in its own namespace until pivot_root(2). There are three

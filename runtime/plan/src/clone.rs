@@ -34,15 +34,12 @@ pub(crate) const BEFORE_USER: [CloneFlags; 4] =
 /// (newborn.rs). If a user namespace is joined, new namespaces must be created from inside it, which also requires an
 /// intermediate. In that case, the PID namespace and the namespaces of the types in [`BEFORE_USER`] are joined by the
 /// parent, if it can return to its own namespaces afterwards, and otherwise by the intermediate.
-///
-/// With `shown_to_hooks`, the caller adds the step that makes init undumpable.
 pub fn compile(
     builder: &mut Builder,
     context: &Context<'_, '_>,
     limits: Vec<Limit>,
-    shown_to_hooks: bool,
 ) -> Result<(), Error> {
-    let Context { linux, namespaces, birth, .. } = context;
+    let Context { linux, namespaces, birth, request, .. } = context;
     let mut user = None;
     let mut pid = None;
     let mut time = None;
@@ -69,14 +66,14 @@ pub fn compile(
         }
     }
     // The parent can return from init's namespaces to its own only with rights on the host.
-    let confined = context.caller.is_confined();
+    let confined = request.caller.is_confined();
     let relay_pid = pid.filter(|_| confined || user.is_none());
     let network = joins.iter().find(|(_, kind)| *kind == CloneFlags::NEWNET);
     let network = network.map(|(slot, _)| *slot);
     // A rootless caller can join only namespaces that the joined user namespace owns, so the order does not matter for
     // it.
     let mut first = Vec::new();
-    if namespaces.user() && !context.caller.is_rootless() {
+    if namespaces.user() && !request.caller.is_rootless() {
         first = joins.extract_if(.., |(_, kind)| BEFORE_USER.contains(kind)).collect();
     }
     if let Some(slot) = pid.filter(|_| relay_pid.is_none()) {
@@ -112,7 +109,7 @@ pub fn compile(
     // user namespace may. So init itself creates the time namespace, once init is that root.
     let own_user = namespaces.new.contains(CloneFlags::NEWUSER);
     let made_inside = match &time {
-        Some(TimeNamespace::New(_)) if own_user && context.caller.is_rootless() => time.take(),
+        Some(TimeNamespace::New(_)) if context.maps_ids() => time.take(),
         _ => None,
     };
     let Birth { memory, intermediate_memory, mut into_cgroup, thread_move, .. } = *birth;
@@ -140,20 +137,19 @@ pub fn compile(
         into_cgroup,
         thread_move,
     });
-    if let Some(location) = context.cgroup.filter(|location| location.unit.is_some()) {
+    if let Some(location) = context.cgroup().filter(|location| location.unit.is_some()) {
         builder
             .parent(ParentStep::ReleaseScope { born_inside: into_cgroup && location.is_unified() });
     }
     if own_user {
-        builder.parent(context.caller.map_ids(linux)?);
+        builder.parent(request.caller.map_ids(linux)?);
     } else if namespaces.user() && has_mappings(linux) {
         // Engines pass the mappings of a pod's user namespace to the containers that join it.
         let maps = maps(&linux.uid_mappings, &linux.gid_mappings);
         builder.parent(ParentStep::VerifyIds(maps));
     }
     // `maps-before-undumpable`; until the maps are written, no other process is in init's namespaces.
-    let was_dumpable = own_user && context.caller.is_rootless();
-    if was_dumpable {
+    if context.maps_ids() {
         builder.parent(ParentStep::Undumpable);
     }
     limit_resources(builder, namespaces.user(), limits);
@@ -171,17 +167,17 @@ pub fn compile(
         let ahead = nanoseconds_ahead(linux);
         builder.init(InitStep::EnterTime { offsets, ahead });
     }
-    if was_dumpable && !shown_to_hooks {
+    if context.maps_ids() && !context.shown_to_hooks() {
         builder.init(InitStep::Undumpable);
     }
     builder.init(InitStep::JoinCgroups);
     // With --start-cpus, the CPU affinity is set as late as possible (compile.rs), so that init mounts on the start
     // CPUs.
-    if !context.has_start_cpus {
+    if !context.has_start_cpus() {
         builder.init(InitStep::RunOnEveryCpu);
     }
     // `taken-before-root`, `joined-before-root`
-    builder.init.append(&mut builder.taken);
+    core::mem::take(&mut builder.taken).into_iter().for_each(|step| builder.init(step));
     for (slot, kind) in joins {
         builder.init(InitStep::JoinNamespace { slot, kind });
     }

@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::ffi::CString;
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
@@ -18,94 +18,45 @@ use sys::defence::{Defence, is_off};
 use sys::mount::{MountAttr, attr};
 
 use crate::attributes::Execution;
-use crate::birth::Birth;
 use crate::builder::Builder;
 use crate::caller::Caller;
-use crate::clone;
-use crate::confinement;
 use crate::context::Context;
-use crate::hooks;
-use crate::namespaces::{Namespaces, has_mappings};
-use crate::path::{absolute, c_str, c_string, in_root};
+use crate::namespaces::has_mappings;
+use crate::path::{c_str, c_string, in_root};
 use crate::process::{self, ProcessContext};
-use crate::program;
-use crate::request::{Console, ProgramStart, Request};
-use crate::state;
-use crate::step::{InitStep, Memory, ParentStep, WithoutNull};
+use crate::request::{Console, Request};
+use crate::step::{InitStep, Intermediate, ParentStep, WithoutNull};
 use crate::{
-    CgroupPlan, Descriptors, Error, Kernel, Plan, ResctrlPlan, check, devices, keep, mounts,
+    CgroupPlan, Descriptors, Error, Kernel, Plan, ResctrlPlan, check, clone, confinement, devices,
+    hooks, keep, mounts, program, state,
 };
-
-/// Returns whether the network maker, a separate process, creates the container's network namespace. If so, the caller
-/// should start the network maker early.
-pub fn makes_network(spec: &Spec<'_>, request: &Request<'_>) -> bool {
-    spec.linux.as_ref().is_some_and(|linux| {
-        Birth::of(spec, linux, &Namespaces::of(linux), request).parallel_network
-    })
-}
 
 /// Compiles a validated configuration. Changes nothing on the system.
 ///
 /// # Errors
 /// Fails if a value is invalid or unsupported; the error names the value.
 pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
-    request.kernel.check()?;
-    let process =
-        spec.process.as_ref().ok_or_else(|| Error::config("process property must not be empty"))?;
-    let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
-    let empty = Linux::default();
-    let linux = spec.linux.as_deref().unwrap_or(&empty);
-    let keep_groups =
-        process::keeps_groups(spec.annotations.iter().map(|(key, value)| (&**key, &**value)));
-    request.caller.check(spec, linux, keep_groups)?;
-    let mut context = context(spec, request, linux, &root.path);
-    if !context.namespaces.has(CloneFlags::NEWNS) {
-        request.kernel.check_detached()?;
-    }
-    if process.terminal && request.console.is_none() {
-        return Err(Error::config("a terminal needs a console socket"));
-    }
-    let filter = match (&request.filter, linux.seccomp) {
-        (Some(filter), _) => Some(filter.clone()),
-        (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
-        (None, None) => None,
-    };
-    // The filter's agent may keep init waiting right before the program. Meanwhile, other processes may already enter
-    // the container, so init must not share the parent's memory.
-    if !request.wait_for_start && filter.as_ref().is_some_and(seccomp::Program::has_listener) {
-        context.birth.memory = Memory::Copied;
-    }
-    // An init that stays after the program's begin must not use the memory of a command that ends.
-    if request.program_start != ProgramStart::Executed {
-        context.birth.memory = Memory::Copied;
-    }
+    let none = Linux::default();
+    let linux = spec.linux.as_deref().unwrap_or(&none);
+    let context = Context::of(spec, request, linux)?;
     let mut builder = Builder::new(request.caller.is_confined());
-    // Whether a rootless caller writes the mappings of a new user namespace. If so, the parent becomes undumpable only
-    // after the mappings are written (`maps-before-undumpable`).
-    let maps_ids =
-        request.caller.is_rootless() && context.namespaces.new.contains(CloneFlags::NEWUSER);
-    open_sources(&mut builder, process, request.console, &request.caller, !maps_ids)?;
-    confinement::require(&mut builder, process, spec.linux.as_deref());
-    if context.birth.parallel_network {
-        builder.parent(ParentStep::MakeNetwork);
-    }
 
-    // The parent's steps up to the clone are added together with the init steps that depend on them.
-    let mut waiting = Waiting::default();
-    // `cgroup-before-trees`, `sources-before-mounts`
-    builder.parent(ParentStep::CreateCgroup);
-    // Init's mounts are compiled before the steps that precede them, because some of those steps open the sources of
-    // the mounts.
-    let first = core::mem::replace(&mut builder.init, Vec::with_capacity(64));
-    compile_rootfs(&mut builder, &mut waiting, spec, &context)?;
-    mounts::leave_out_pins(&mut builder, &context);
-    let mut mounts = core::mem::replace(&mut builder.init, first);
-    let mut limits = process::limits(process)?;
+    // First each section, in the order in which slots are numbered.
+    compile_sources(&mut builder, &context)?;
+    let sources = builder.take_section();
+    compile_mounts(&mut builder, &context)?;
+    let mounts = builder.take_section();
+    compile_late_mounts(&mut builder, &context)?;
+    let late_mounts = builder.take_section();
+    let frozen = core::mem::take(&mut builder.frozen);
+    let trees = mounts.parent.iter().chain(&late_mounts.parent);
+    let pins = mounts::leave_out_pins(&context, trees);
+    let mut limits = process::limits(context.process)?;
     let room = clone::room(builder.slots, request.preserve_fds);
     let mut low_limits = clone::low_limits(&mut limits, room);
     let descriptors = request.own_nofile.and_then(|own| clone::raised(own, room));
     if let Some(Descriptors { own, .. }) = descriptors
-        && process.rlimits.iter().all(|limit| limit.kind != "RLIMIT_NOFILE")
+        && context.process.rlimits.iter().all(|limit| limit.kind != "RLIMIT_NOFILE")
     {
         low_limits.push(own);
     }
@@ -115,60 +66,24 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         hooks::compile("prestart", &spec.hooks.prestart, outside)?,
         hooks::compile("createRuntime", &spec.hooks.create_runtime, outside)?,
     ];
-    let awaits_hooks = runtime_hooks.iter().any(|hooks| !hooks.list.is_empty());
-    // Without root, a hook reads init's /proc/PID/ns and root only while init is dumpable, as under runc. No other
-    // process is in init's namespaces until then (`undumpable-before-sharing`).
-    let shown_to_hooks = maps_ids && awaits_hooks && context.namespaces.joined.is_empty();
-    clone::compile(&mut builder, &context, limits, shown_to_hooks)?;
-
-    compile_platform(&mut builder, request, process)?;
-    builder.init.append(&mut mounts);
-    process::compile_oom_score(&mut builder, process, &request.caller);
-    let resctrl = linux.intel_rdt.as_ref().zip(request.resctrl.clone());
-    if resctrl.is_some() {
-        builder.parent(ParentStep::EnterResctrl);
-    }
-    builder.parent(ParentStep::RecordBirth);
-    if awaits_hooks {
-        builder.init(InitStep::AwaitHooks);
-        if shown_to_hooks {
-            builder.init(InitStep::Undumpable);
-        }
-        if let Some(cpus) = request.own_cpus {
-            builder.parent(ParentStep::RunOn(Box::new(cpus)));
-        }
-        builder.parent(ParentStep::RunHooks);
-    }
-    // The affinity is reset as late as possible, so that init mounts on the start CPUs.
-    let hooks_in_init = !spec.hooks.create_container.is_empty();
-    if context.has_start_cpus && hooks_in_init {
-        builder.init(InitStep::RunOnEveryCpu);
-    }
-    let before_root = &spec.hooks.create_container;
-    let hooks = hooks::compile("createContainer", before_root, || Ok(Vec::new()))?;
-    hooks::add(&mut builder, hooks, None, None);
-    compile_root(&mut builder, request, process, &context)?;
-    // `protected-inside`, `masks-after-mounts`. Paths that do not depend on the network namespace come first, so that
-    // init need not wait for this namespace.
-    compile_protection(&mut builder, &context, |path| !context.covers_network(path))?;
-    let capabilities = process::limit_capabilities(&mut builder, process);
-    builder.init.append(&mut waiting.for_network);
-    builder.init.append(&mut waiting.for_mounts);
-    compile_uts_and_sysctl(&mut builder, spec, linux)?;
-    compile_protection(&mut builder, &context, |path| context.covers_network(path))?;
-    if root.readonly {
-        // `read-only-last`
-        builder.init(read_only_root());
-    }
-
-    if context.has_start_cpus && !hooks_in_init {
-        builder.init(InitStep::RunOnEveryCpu);
-    }
+    clone::compile(&mut builder, &context, limits)?;
+    let clone = builder.take_section();
+    compile_session(&mut builder, &context)?;
+    let session = builder.take_section();
+    compile_record(&mut builder, &context);
+    let record = builder.take_section();
+    compile_hooks(&mut builder, &context)?;
+    let hooks = builder.take_section();
+    compile_root(&mut builder, &context)?;
+    let capabilities = process::limit_capabilities(&mut builder, context.process);
+    let root = builder.take_section();
+    compile_interior(&mut builder, &context)?;
+    let interior = builder.take_section();
     let process_context = ProcessContext {
         preserve_fds: request.preserve_fds,
         may_lack_setgroups: context.namespaces.user() || request.caller.setgroups_denied,
-        keep_groups,
-        seccomp: filter.is_some(),
+        keep_groups: context.keep_groups,
+        seccomp: context.filter.is_some(),
         capabilities,
         without_null: match context.dev_is_bound() {
             true => WithoutNull::Keep,
@@ -176,126 +91,187 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         },
         execution: &execution,
     };
-    process::compile_identity(&mut builder, process, process_context)?;
+    process::compile_identity(&mut builder, context.process, process_context)?;
     // `low-nofile-last`
     if !low_limits.is_empty() {
         builder.init(InitStep::LimitResources(keep::all(low_limits)));
     }
-    program::compile(&mut builder, spec, request, process, &context, filter.as_ref())?;
+    let identity = builder.take_section();
+    let is_stripped = clone.parent.iter().any(|step| {
+        let ParentStep::Clone { intermediate, .. } = step else { return false };
+        intermediate.is_some_and(|Intermediate { user, .. }| user.is_none())
+    });
+    program::compile(&mut builder, &context, is_stripped)?;
+    let program = builder.take_section();
 
-    let mut warnings = core::mem::take(&mut builder.warnings);
-    warnings.extend(ignored_limits(request, linux));
-    if has_mappings(linux) && !context.namespaces.user() {
-        let ignored = "linux.uidMappings and gidMappings are ignored: there is no user namespace";
-        warnings.push(ignored.to_string());
-    }
-    let (parent, init, slots) = builder.finish()?;
+    // Then both lists, section by section: ARCHITECTURE, "A start".
+    let (parent, init, slots) = builder.finish(
+        [
+            sources.parent, // `cgroup-before-trees`, `sources-before-mounts`
+            mounts.parent,
+            late_mounts.parent,
+            pins,
+            clone.parent,
+            record.parent,
+            hooks.parent,
+            program.parent,
+        ],
+        [
+            clone.init,
+            session.init,
+            mounts.init,
+            hooks.init,
+            root.init,
+            late_mounts.init,
+            frozen,
+            interior.init,
+            identity.init,
+            program.init,
+        ],
+    )?;
+    let warnings = builder.warnings.into_iter().chain(ignored(&context));
     Ok(check::finished(Plan {
         id: request.id.to_string(),
         parent,
         init,
         slots,
         descriptors,
-        warnings,
+        warnings: warnings.collect(),
         runtime_hooks,
         state: state::state(request.id, request.bundle, &spec.annotations)?,
-        cgroup: request
-            .cgroup
-            .as_ref()
-            .map(|location| cgroup(location, spec, linux, request.rootless))
-            .transpose()?,
+        cgroup: compile_cgroup(&context)?,
         execution,
-        rootfs: context
-            .given
+        rootfs: request
+            .rootfs
             .and_then(|given| given.recipe())
             .map(|recipe| Box::new(recipe.clone())),
-        resctrl: resctrl
+        resctrl: linux
+            .intel_rdt
+            .as_ref()
+            .zip(request.resctrl.clone())
             .map(|(rdt, group)| ResctrlPlan::Create { group, schemata: Schemata::of(rdt) }),
-        filter,
+        filter: context.filter,
     }))
 }
 
-/// Returns the context from which all parts of the plan are compiled. `root` is the root's path in
-/// the configuration.
-fn context<'a>(
-    spec: &'a Spec<'a>,
-    request: &'a Request<'a>,
-    linux: &'a Linux<'a>,
-    root: &str,
-) -> Context<'a, 'a> {
-    let namespaces = Namespaces::of(linux);
-    Context {
-        bundle: request.bundle,
-        rootfs: match &request.rootfs {
-            Some(given) => given.place.into(),
-            None => absolute(request.bundle, root),
-        },
-        named_root: absolute(request.bundle, root),
-        given: request.rootfs,
-        linux,
-        mounts: &spec.mounts,
-        birth: Birth::of(spec, linux, &namespaces, request),
-        namespaces,
-        cgroup: request.cgroup.as_ref().or(request.shown_cgroup.as_ref()),
-        caller: &request.caller,
-        kernel: &request.kernel,
-        foreign_network: request.foreign_network,
-        has_start_cpus: request.own_cpus.is_some(),
+/// Returns a warning for each setting that has no effect: the mappings without a user namespace, and the limits that a
+/// cgroup on cgroup v2 lacks.
+fn ignored(context: &Context<'_, '_>) -> impl Iterator<Item = String> {
+    let Context { linux, request, namespaces, .. } = context;
+    let unified = request.cgroup.as_ref().is_some_and(cgroup::Location::is_unified);
+    let resources = linux.resources.as_deref().filter(|_| unified);
+    let limits = resources.into_iter().flat_map(cgroup::ignored_on_v2);
+    let limit = |name| format!("linux.resources.{name} is ignored: cgroup v2 has no such limit");
+    let has_ignored = has_mappings(linux) && !namespaces.user();
+    let mappings = "linux.uidMappings and gidMappings are ignored: there is no user namespace";
+    limits.map(limit).chain(has_ignored.then(|| mappings.to_string()))
+}
+
+/// Adds the steps that come before any part of the container exists, and its cgroup.
+fn compile_sources(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    let Context { spec, request, process, .. } = context;
+    let undumpable = !context.maps_ids();
+    open_sources(builder, process, request.console, &request.caller, undumpable)?;
+    confinement::require(builder, process, spec.linux.as_deref());
+    if context.birth.parallel_network {
+        builder.parent(ParentStep::MakeNetwork);
+    }
+    builder.parent(ParentStep::CreateCgroup);
+    Ok(())
+}
+
+/// Adds the steps that create the session and the session keyring.
+fn compile_session(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    builder.init(InitStep::NewSession);
+    match context.request.no_new_keyring {
+        true => Ok(()),
+        false => confinement::compile_keyring(builder, context.request.id, context.process),
     }
 }
 
-/// Returns a warning for each configured limit that the container's cgroup ignores, because it is on cgroup v2.
-fn ignored_limits(request: &Request<'_>, linux: &Linux<'_>) -> Vec<alloc::string::String> {
-    let (Some(location), Some(resources)) = (&request.cgroup, &linux.resources) else {
-        return Vec::new();
-    };
-    let ignored = location.is_unified().then(|| cgroup::ignored_on_v2(resources));
-    let warning = |name| format!("linux.resources.{name} is ignored: cgroup v2 has no such limit");
-    ignored.into_iter().flatten().map(warning).collect()
+/// Adds the steps by which the parent sets what only init has, and records init.
+fn compile_record(builder: &mut Builder, context: &Context<'_, '_>) {
+    process::compile_oom_score(builder, context.process, &context.request.caller);
+    if context.linux.intel_rdt.is_some() && context.request.resctrl.is_some() {
+        builder.parent(ParentStep::EnterResctrl);
+    }
+    builder.parent(ParentStep::RecordBirth);
 }
 
-/// Adds the steps by which init makes the root filesystem its root, and the steps that must
-/// directly precede or follow them.
-fn compile_root(
-    builder: &mut Builder,
-    request: &Request<'_>,
-    process: &Process<'_>,
-    context: &Context<'_, '_>,
-) -> Result<(), Error> {
+/// Adds the hooks that run before the root filesystem is entered.
+fn compile_hooks(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    if context.awaits_hooks() {
+        builder.init(InitStep::AwaitHooks);
+        if context.shown_to_hooks() {
+            builder.init(InitStep::Undumpable);
+        }
+        if let Some(cpus) = context.request.own_cpus {
+            builder.parent(ParentStep::RunOn(Box::new(cpus)));
+        }
+        builder.parent(ParentStep::RunHooks);
+    }
+    let inside = &context.spec.hooks.create_container;
+    if context.has_start_cpus() && !inside.is_empty() {
+        builder.init(InitStep::RunOnEveryCpu);
+    }
+    let inside = hooks::compile("createContainer", inside, || Ok(Vec::new()))?;
+    hooks::add(builder, inside, None, None);
+    Ok(())
+}
+
+/// Adds the steps by which init makes the root filesystem its root, and the steps that must directly precede or follow
+/// them.
+fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     if is_off(Defence::AfterPivot) {
-        compile_terminal(builder, process, request, context);
+        compile_terminal(builder, context);
         compile_protection(builder, context, |_| true)?;
     }
     if !context.namespaces.has(CloneFlags::NEWNS) {
         builder.init(InitStep::EnterRoot);
     } else if !context.birth.from_blank {
-        let locked = context.namespaces.user() || context.caller.is_confined();
-        builder.init(match request.no_pivot {
+        let locked = context.namespaces.user() || context.request.caller.is_confined();
+        builder.init(match context.request.no_pivot {
             true => InitStep::ChangeRoot { locked },
             false => InitStep::PivotRoot,
         });
     }
     mounts::compile_root_propagation(builder, context)?;
     if !is_off(Defence::AfterPivot) {
-        compile_terminal(builder, process, request, context);
+        compile_terminal(builder, context);
+    }
+    // `protected-inside`, `masks-after-mounts`. Paths that do not depend on the network namespace come first, so that
+    // init need not wait for this namespace.
+    compile_protection(builder, context, |path| !context.covers_network(path))
+}
+
+/// Adds the steps that follow all mounts: host name, kernel parameters, the rest of the protection.
+fn compile_interior(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    compile_uts_and_sysctl(builder, context.spec, context.linux)?;
+    compile_protection(builder, context, |path| context.covers_network(path))?;
+    if context.spec.root.as_ref().is_some_and(|root| root.readonly) {
+        // `read-only-last`
+        builder.init(read_only_root());
+    }
+    // As late as possible, so that init mounts on the start CPUs.
+    if context.has_start_cpus() && context.spec.hooks.create_container.is_empty() {
+        builder.init(InitStep::RunOnEveryCpu);
     }
     Ok(())
 }
 
 /// Returns the plan for the cgroup, which dayfly or systemd sets up.
-fn cgroup(
-    location: &cgroup::Location,
-    spec: &Spec<'_>,
-    linux: &Linux<'_>,
-    as_user: bool,
-) -> Result<CgroupPlan, Error> {
-    let (location, resources) = (location.clone(), resources(linux));
-    if location.unit.is_none() {
-        return Ok(CgroupPlan::Create { location, resources, as_user });
-    }
-    let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
-    let properties = cgroup::systemd::annotated(annotations)?;
-    Ok(CgroupPlan::Scope { location, resources, properties })
+fn compile_cgroup(context: &Context<'_, '_>) -> Result<Option<CgroupPlan>, Error> {
+    let Context { spec, request, linux, .. } = context;
+    let Some(location) = request.cgroup.clone() else { return Ok(None) };
+    let resources = resources(linux);
+    Ok(Some(match location.unit {
+        None => CgroupPlan::Create { location, resources, as_user: request.rootless },
+        Some(_) => {
+            let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
+            let properties = cgroup::systemd::annotated(annotations)?;
+            CgroupPlan::Scope { location, resources, properties }
+        }
+    }))
 }
 
 /// Returns the limits of the configuration, with the default device rules appended.
@@ -340,69 +316,41 @@ pub(crate) fn open_sources(
     Ok(())
 }
 
-/// Steps of init that are deferred until a condition holds.
-#[derive(Default)]
-struct Waiting {
-    /// Steps deferred until init is in its network namespace.
-    for_network: Vec<InitStep>,
-    /// Steps deferred until everything is mounted, such as those that make a tmpfs read-only.
-    for_mounts: Vec<InitStep>,
-}
-
-fn compile_rootfs(
-    builder: &mut Builder,
-    waiting: &mut Waiting,
-    spec: &Spec<'_>,
-    context: &Context<'_, '_>,
-) -> Result<(), Error> {
+/// Adds the root filesystem, and all mounts but those that wait for the network namespace.
+fn compile_mounts(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
     mounts::compile_root(builder, context)?;
-    let in_turn = context.birth.mounts_in_turn || mounts::sysfs_comes_in_turn(context);
-    let late = |mount: &&spec::Mount<'_>| !in_turn && context.shows_network(&mount.destination);
     let mut waits = context.birth.parallel_network;
-    for mount in spec.mounts.iter().filter(|mount| !late(mount)) {
-        if waits && in_turn && context.shows_network(&mount.destination) {
+    for mount in context.spec.mounts.iter().filter(|mount| !context.is_late(mount)) {
+        if waits && context.shows_network(&mount.destination) {
             builder.init(InitStep::JoinNetwork);
             waits = false;
         }
-        mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
+        mounts::compile_mount(builder, context, mount)?;
     }
     devices::compile(builder, context)?;
-    let ready = builder.init.len();
-    if waits {
+    let cwd = InRoot::new(&*context.process.cwd);
+    if cwd != "/" {
+        builder.init(InitStep::MakeDirectory { path: in_root(&cwd)? });
+    }
+    Ok(())
+}
+
+/// Adds the mounts that wait for the network namespace. If there are none, and none of [`compile_mounts`] has waited,
+/// init joins the namespace all the same.
+fn compile_late_mounts(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+    let mut mounts = context.spec.mounts.iter();
+    let has_joined = |mount: &spec::Mount<'_>| {
+        !context.is_late(mount) && context.shows_network(&mount.destination)
+    };
+    if context.birth.parallel_network && !mounts.any(has_joined) {
         builder.init(InitStep::JoinNetwork);
     }
-    for mount in spec.mounts.iter().filter(late) {
-        mounts::compile_mount(builder, &mut waiting.for_mounts, context, mount)?;
-    }
-    waiting.for_network = builder.init.split_off(ready);
-    let cwd = spec.process.as_ref().map_or("/", |process| &process.cwd);
-    let cwd = InRoot::new(cwd);
-    if cwd == "/" {
-        return Ok(());
-    }
-    builder.init(InitStep::MakeDirectory { path: in_root(&cwd)? });
-    Ok(())
+    let mut late = context.spec.mounts.iter().filter(|mount| context.is_late(mount));
+    late.try_for_each(|mount| mounts::compile_mount(builder, context, mount))
 }
 
-/// Adds the steps that create the session and the session keyring.
-fn compile_platform(
-    builder: &mut Builder,
-    request: &Request<'_>,
-    process: &Process<'_>,
-) -> Result<(), Error> {
-    builder.init(InitStep::NewSession);
-    if !request.no_new_keyring {
-        confinement::compile_keyring(builder, request.id, process)?;
-    }
-    Ok(())
-}
-
-fn compile_terminal(
-    builder: &mut Builder,
-    process: &Process<'_>,
-    request: &Request<'_>,
-    context: &Context<'_, '_>,
-) {
+fn compile_terminal(builder: &mut Builder, context: &Context<'_, '_>) {
+    let Context { request, process, .. } = context;
     if process.terminal {
         builder.init(InitStep::OpenConsole {
             size: request.terminal_size.or(process::console_size(process)),

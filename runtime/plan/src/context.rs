@@ -2,42 +2,123 @@
 
 use alloc::string::String;
 use spec::mount_options::MountOptions;
-use spec::{InRoot, Linux, Mount};
+use spec::{InRoot, Linux, Mount, Process, Spec};
 use sys::clone::CloneFlags;
 
-use crate::Kernel;
 use crate::birth::Birth;
-use crate::caller::Caller;
+use crate::compile::compile_seccomp;
 use crate::namespaces::Namespaces;
-use crate::path::{below, is_at_or_below};
-use crate::request::GivenRoot;
+use crate::path::{absolute, below, is_at_or_below};
+use crate::request::Request;
+use crate::{Error, mounts, process};
 
 /// The input of the compiler's parts.
 pub struct Context<'a, 's> {
-    pub(crate) bundle: &'a str,
+    pub(crate) spec: &'a Spec<'s>,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) process: &'a Process<'s>,
+    pub(crate) linux: &'a Linux<'s>,
+    pub(crate) namespaces: Namespaces,
+    pub(crate) birth: Birth,
+    /// The program of the seccomp profile.
+    pub(crate) filter: Option<seccomp::Program>,
+    /// See [`process::keeps_groups`].
+    pub(crate) keep_groups: bool,
     /// The path at which init attaches the root in its mount namespace, if that begins as a copy of the host's.
     pub(crate) rootfs: String,
     /// The path on the host by which the configuration names the root: that of `root.path`. Only a source of a bind mount
-    /// at or below this path can be in the root. Not `rootfs`, which can be `/` or the bundle ([`GivenRoot::place`]).
+    /// at or below this path can be in the root. Not `rootfs`, which can be `/` or the bundle
+    /// ([`GivenRoot::place`](crate::GivenRoot::place)).
     pub(crate) named_root: String,
-    pub(crate) given: Option<GivenRoot<'a>>,
-    pub(crate) linux: &'a Linux<'s>,
-    pub(crate) mounts: &'a [Mount<'s>],
-    pub(crate) namespaces: Namespaces,
-    pub(crate) birth: Birth,
-    pub(crate) cgroup: Option<&'a cgroup::Location>,
-    pub(crate) caller: &'a Caller,
-    pub(crate) kernel: &'a Kernel,
-    /// See [`Request`](crate::Request).
-    pub(crate) foreign_network: bool,
-    /// Whether the start runs on CPUs of its own (`--start-cpus`).
-    pub(crate) has_start_cpus: bool,
+    /// Whether a mount that shows the network is in its turn, so that init waits for the network namespace just before
+    /// it. If not, it follows all others.
+    in_turn: bool,
 }
 
-impl<'s> Context<'_, 's> {
+impl<'a, 's> Context<'a, 's> {
+    /// Checks what concerns the configuration as a whole, and decides how init is created.
+    ///
+    /// # Errors
+    /// Fails if the configuration or the kernel lacks something, or if the caller may not have it.
+    pub(crate) fn of(
+        spec: &'a Spec<'s>,
+        request: &'a Request<'a>,
+        linux: &'a Linux<'s>,
+    ) -> Result<Self, Error> {
+        request.kernel.check()?;
+        let process = spec.process.as_ref();
+        let process = process.ok_or_else(|| Error::config("process property must not be empty"))?;
+        let root = spec.root.as_ref().ok_or_else(|| Error::config("root is missing"))?;
+        let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
+        let keep_groups = process::keeps_groups(annotations);
+        request.caller.check(spec, linux, keep_groups)?;
+        let namespaces = Namespaces::of(linux);
+        if !namespaces.has(CloneFlags::NEWNS) {
+            request.kernel.check_detached()?;
+        }
+        if process.terminal && request.console.is_none() {
+            return Err(Error::config("a terminal needs a console socket"));
+        }
+        let filter = match (&request.filter, linux.seccomp) {
+            (Some(filter), _) => Some(filter.clone()),
+            (None, Some(profile)) => Some(compile_seccomp(profile.get(), &request.kernel)?),
+            (None, None) => None,
+        };
+        let named_root = absolute(request.bundle, &root.path);
+        let birth = Birth::of(spec, linux, &namespaces, request, filter.as_ref());
+        let mut context = Self {
+            spec,
+            request,
+            process,
+            linux,
+            birth,
+            namespaces,
+            filter,
+            keep_groups,
+            rootfs: request.rootfs.map_or_else(|| named_root.clone(), |given| given.place.into()),
+            named_root,
+            in_turn: birth.mounts_in_turn,
+        };
+        context.in_turn |= mounts::sysfs_comes_in_turn(&context);
+        Ok(context)
+    }
+
+    /// Returns the cgroup that the container sees.
+    pub(crate) fn cgroup(&self) -> Option<&'a cgroup::Location> {
+        self.request.cgroup.as_ref().or(self.request.shown_cgroup.as_ref())
+    }
+
+    /// Returns whether the start runs on CPUs of its own (`--start-cpus`).
+    pub(crate) fn has_start_cpus(&self) -> bool {
+        self.request.own_cpus.is_some()
+    }
+
+    /// Returns whether a rootless caller writes the mappings of a new user namespace. If so, the parent becomes
+    /// undumpable only after the mappings are written (`maps-before-undumpable`).
+    pub(crate) fn maps_ids(&self) -> bool {
+        self.request.caller.is_rootless() && self.namespaces.new.contains(CloneFlags::NEWUSER)
+    }
+
+    /// Returns whether init waits for prestart or createRuntime hooks.
+    pub(crate) fn awaits_hooks(&self) -> bool {
+        !self.spec.hooks.prestart.is_empty() || !self.spec.hooks.create_runtime.is_empty()
+    }
+
+    /// Returns whether init becomes undumpable only after these hooks. Without root, a hook reads init's /proc/PID/ns
+    /// and root only while init is dumpable, as under runc. No other process is in init's namespaces until then
+    /// (`undumpable-before-sharing`).
+    pub(crate) fn shown_to_hooks(&self) -> bool {
+        self.maps_ids() && self.awaits_hooks() && self.namespaces.joined.is_empty()
+    }
+
+    /// Returns whether a mount follows all others, because it waits for the network namespace.
+    pub(crate) fn is_late(&self, mount: &Mount<'_>) -> bool {
+        !self.in_turn && self.shows_network(&mount.destination)
+    }
+
     /// Returns the mounts that the configuration has before `mount`, which is one of them.
     pub(crate) fn before(&self, mount: &Mount<'_>) -> impl Iterator<Item = &Mount<'s>> {
-        self.mounts.iter().take_while(move |other| !core::ptr::eq(*other, mount))
+        self.spec.mounts.iter().take_while(move |other| !core::ptr::eq(*other, mount))
     }
 
     /// Returns the path in the root, without the slash at its end, of a clean path of the host that lies in the root.
@@ -45,7 +126,7 @@ impl<'s> Context<'_, 's> {
     /// A root that is given has no path on the host but the one that the configuration names. If that is `/`, the given
     /// root is not there: `/` is the host's.
     pub(crate) fn inside_root<'p>(&self, path: &'p str) -> Option<&'p str> {
-        let is_elsewhere = self.given.is_some() && self.named_root == "/";
+        let is_elsewhere = self.request.rootfs.is_some() && self.named_root == "/";
         below(path, &self.named_root).filter(|_| !is_elsewhere)
     }
 
@@ -64,7 +145,7 @@ impl<'s> Context<'_, 's> {
     /// Returns whether there is a sysfs whose destination matches `wanted` and whose mount waits for the network
     /// namespace.
     fn has_sysfs(&self, wanted: impl Fn(&str) -> bool) -> bool {
-        let mut kinds = self.mounts.iter().filter(|mount| mount.kind == "sysfs");
+        let mut kinds = self.spec.mounts.iter().filter(|mount| mount.kind == "sysfs");
         self.birth.parallel_network && kinds.any(|sysfs| wanted(&sysfs.destination))
     }
 
@@ -75,13 +156,13 @@ impl<'s> Context<'_, 's> {
         if new.contains(CloneFlags::NEWNET) {
             return true;
         }
-        let is_above = !self.namespaces.user() && !self.caller.is_confined();
-        is_above || !(new.contains(CloneFlags::NEWUSER) || self.foreign_network)
+        let is_above = !self.namespaces.user() && !self.request.caller.is_confined();
+        is_above || !(new.contains(CloneFlags::NEWUSER) || self.request.foreign_network)
     }
 
     /// Returns whether /dev is a bind mount. In that case dayfly creates no nodes and links in it.
     pub(crate) fn dev_is_bound(&self) -> bool {
-        self.mounts.iter().any(|mount| {
+        self.spec.mounts.iter().any(|mount| {
             let options = MountOptions::parse(&mount.options);
             mount.destination == "/dev"
                 && (options.bind.is_some() || mount.kind == "bind")
@@ -91,6 +172,6 @@ impl<'s> Context<'_, 's> {
 
     /// Returns whether some mount has the destination `path`.
     pub(crate) fn is_mounted(&self, path: &str) -> bool {
-        self.mounts.iter().any(|mount| mount.destination == *path)
+        self.spec.mounts.iter().any(|mount| mount.destination == *path)
     }
 }

@@ -81,13 +81,13 @@ enum Origin {
 /// parent creates nodes with the requested number, mode and owner, if the parent has root's rights and the kernel can
 /// copy single nodes. If not, the host's nodes are verified and bind-mounted.
 fn origin(builder: &mut Builder, context: &Context<'_, '_>) -> Result<Origin, Error> {
-    if context.caller.is_confined() {
+    if context.request.caller.is_confined() {
         return Ok(Origin::Host);
     }
     if !context.namespaces.user() {
         return Ok(Origin::Init);
     }
-    if is_off(Defence::OwnNodes) || !context.kernel.copies_detached() {
+    if is_off(Defence::OwnNodes) || !context.request.kernel.copies_detached() {
         return Ok(Origin::Host);
     }
     match idmap::joined_user_namespace(context) {

@@ -77,7 +77,8 @@ pub fn compile(process: &Process<'_>, request: ExecRequest<'_>) -> Result<Plan, 
     }
     process::compile_exec(&mut builder, process, request.filter.as_ref(), &[])?;
     let warnings = core::mem::take(&mut builder.warnings);
-    let (parent, init, slots) = builder.finish()?;
+    let section = builder.take_section();
+    let (parent, init, slots) = builder.finish([section.parent], [section.init])?;
     let or_that_of = (!request.cgroup_is_asked_for).then_some(request.init);
     Ok(check::finished(Plan {
         id: request.id.to_string(),

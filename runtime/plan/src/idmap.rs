@@ -27,7 +27,7 @@ pub fn compile(
     if options.id_map.is_none() && !own {
         return Ok(None);
     }
-    if context.caller.is_rootless() {
+    if context.request.caller.is_rootless() {
         let text = "id-mapped mounts are not supported for rootless containers";
         return Err(Error::config(text));
     }
@@ -67,14 +67,11 @@ pub fn joined_user_namespace<'a>(context: &'a Context<'_, '_>) -> Option<&'a str
 
 /// Adds the step that opens the container's user namespace, once for all mounts. Returns the namespace's slot.
 pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
-    let opened = builder.parent.iter().find_map(|step| match step {
-        ParentStep::OpenNamespace { slot, kind: CloneFlags::NEWUSER, .. } => Some(*slot),
-        _ => None,
-    });
-    if let Some(slot) = opened {
+    if let Some(slot) = builder.user_namespace(None) {
         return Ok(slot);
     }
     let slot = builder.slot();
+    builder.user_namespaces.push((None, slot));
     let kind = CloneFlags::NEWUSER;
     builder.parent(ParentStep::OpenNamespace { slot, path: c_string(path)?, kind, foreign: None });
     Ok(slot)
@@ -83,12 +80,9 @@ pub fn joined(builder: &mut Builder, path: &str) -> Result<Slot, Error> {
 /// Adds the step that creates a user namespace with these mappings, once for all mounts with the same mappings. Returns
 /// the namespace's slot.
 pub fn made(builder: &mut Builder, wanted: IdMaps) -> Slot {
-    let known = builder.parent.iter().find_map(|step| match step {
-        ParentStep::MakeUserNamespace { slot, maps } if *maps == wanted => Some(*slot),
-        _ => None,
-    });
-    known.unwrap_or_else(|| {
+    builder.user_namespace(Some(&wanted)).unwrap_or_else(|| {
         let slot = builder.slot();
+        builder.user_namespaces.push((Some(wanted.clone()), slot));
         builder.parent(ParentStep::MakeUserNamespace { slot, maps: wanted });
         slot
     })

@@ -39,8 +39,9 @@ mod state;
 pub mod step;
 
 pub use attributes::Execution;
+pub use birth::makes_network;
 pub use caller::Caller;
-pub use compile::{compile, compile_seccomp, makes_network};
+pub use compile::{compile, compile_seccomp};
 pub use devices::device_paths;
 pub use error::Error;
 pub use exec::compile as compile_exec;

@@ -1,23 +1,20 @@
 //! The end of a plan: the steps from the release of descriptors that init no longer needs to the exec of the program.
 
-use spec::{Process, Spec};
-
 use crate::builder::Builder;
 use crate::context::Context;
 use crate::fast_path::FastPaths;
-use crate::request::{ProgramStart, Request};
+use crate::request::ProgramStart;
 use crate::step::{InitStep, Memory, ParentStep};
 use crate::{Error, hooks, listener, process};
 
-/// Adds the last steps. `filter` is the program of the seccomp profile.
+/// Adds the last steps. `is_stripped` is whether an intermediate has closed the descriptors that init does not need.
 pub fn compile(
     builder: &mut Builder,
-    spec: &Spec<'_>,
-    request: &Request<'_>,
-    process: &Process<'_>,
     context: &Context<'_, '_>,
-    filter: Option<&seccomp::Program>,
+    is_stripped: bool,
 ) -> Result<(), Error> {
+    let Context { spec, request, process, .. } = context;
+    let filter = context.filter.as_ref();
     let listens = filter.filter(|filter| filter.has_listener());
     let from = 3 + request.preserve_fds;
     // `released-before-start`
@@ -30,7 +27,7 @@ pub fn compile(
         // `listener-handed-over`
         listener::compile(builder, process, filter, profile.get())?;
     }
-    compile_handshake(builder, request, process, context.birth.memory);
+    compile_handshake(builder, context, is_stripped);
     if !request.wait_for_start
         && listens.is_none()
         && !is_forked
@@ -54,19 +51,11 @@ pub fn compile(
 /// Adds the end of the set-up. `create` returns once init is ready, and the container is recorded before init waits for
 /// `start`. `run` does not wait until init is ready: init continues once the container is recorded
 /// (`recorded-before-it-runs`, `words-match`).
-fn compile_handshake(
-    builder: &mut Builder,
-    request: &Request<'_>,
-    process: &Process<'_>,
-    memory: Memory,
-) {
-    // If an intermediate has closed the descriptors that init does not need, init no longer holds
-    // the container's lock. Another command could then enter the container before the set-up is
-    // complete, so the parent waits until init is ready.
-    let is_stripped = builder.parent.iter().any(
-        |step| matches!(step, ParentStep::Clone { intermediate: Some(intermediate), .. } if intermediate.user.is_none()),
-    );
-    // The template's child enters the container that init has completed.
+fn compile_handshake(builder: &mut Builder, context: &Context<'_, '_>, is_stripped: bool) {
+    let Context { request, process, birth, .. } = context;
+    // A stripped init no longer holds the container's lock. Another command could then enter the container before the
+    // set-up is complete, so the parent waits until init is ready. The template's child enters the container that init
+    // has completed.
     let one_way = !request.wait_for_start
         && request.program_start != ProgramStart::Forked
         && !is_stripped
@@ -84,7 +73,7 @@ fn compile_handshake(
     if !request.attended {
         builder.parent(ParentStep::AwaitExec);
     }
-    let is_own = memory == Memory::Shared || request.caller.is_confined();
+    let is_own = birth.memory == Memory::Shared || request.caller.is_confined();
     if is_own && process.oom_score_adj.is_some() {
         builder.parent(ParentStep::RestoreOomScore);
     }

@@ -33,7 +33,7 @@ pub(super) fn compile(
     let Some(source) = mount.source.as_deref() else {
         return Err(Error::config(format!("bind mount {destination}: source is missing")));
     };
-    let source = made_absolute(context.bundle, source);
+    let source = made_absolute(context.request.bundle, source);
     proc::check_bind(&source, destination)?;
     warn(builder, destination, "a bind mount", unused(options));
     let link = link(options, destination)?;
@@ -66,7 +66,10 @@ pub(super) fn compile(
         },
         id_map,
     };
-    if context.caller.is_confined() && *destination == "/sys" && tree.attr.set & attr::RDONLY != 0 {
+    if context.request.caller.is_confined()
+        && *destination == "/sys"
+        && tree.attr.set & attr::RDONLY != 0
+    {
         // The host's cgroups are mounted below /sys. If only /sys itself were read-only, the
         // caller's own cgroup would stay writable (CVE-2023-25809).
         tree.recursive_attr.set |= attr::RDONLY;
@@ -150,7 +153,7 @@ pub(super) fn binds_from(context: &Context<'_, '_>, mount: &Mount<'_>, place: &s
     if mount.kind != "bind" && !mount.options.iter().any(is_bind) {
         return false;
     }
-    let source = mount.source.as_ref().map(|source| made_absolute(context.bundle, source));
+    let source = mount.source.as_ref().map(|source| made_absolute(context.request.bundle, source));
     source.is_some_and(|source| {
         context.inside_root(&source).is_some_and(|inside| is_at_or_below(inside, place))
     })

@@ -34,7 +34,7 @@ pub(super) fn compile(
 ) -> Result<(), Error> {
     let private = context.namespaces.has(CloneFlags::NEWCGROUP);
     let own = own_attributes(options);
-    let Some(location) = context.cgroup else {
+    let Some(location) = context.cgroup() else {
         return Err(Error::config(format!("mount {destination}: the container has no cgroup")));
     };
     if mount.kind == "cgroup2" || location.is_unified() {
@@ -111,7 +111,8 @@ fn bind_cgroup(
     // An unprivileged caller may have write access to parts of the host's hierarchy. Without protection, its container
     // could write to all cgroups of the caller, not only to the container's own (CVE-2023-25809).
     let undefended = is_off(Defence::CgroupReadOnly);
-    let protection = if context.caller.is_confined() && !undefended { attr::RDONLY } else { 0 };
+    let protection =
+        if context.request.caller.is_confined() && !undefended { attr::RDONLY } else { 0 };
     let taken_back = if undefended { attr::RDONLY } else { 0 };
     builder.take(CloneTree {
         slot,

@@ -22,7 +22,6 @@ use crate::{Error, confinement, keep};
 /// namespace or the caller lacks root's rights, and also those for which [`needs_host_table`] returns true.
 pub(super) fn compile(
     builder: &mut Builder,
-    later: &mut Vec<InitStep>,
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -40,7 +39,7 @@ pub(super) fn compile(
         step.attr.set &= !attr::RDONLY;
         let slot = builder.slot();
         step.kept = Some(slot);
-        later.push(read_only(context, slot, step.target.path));
+        builder.frozen.push(read_only(context, slot, step.target.path));
     }
     if !context.namespaces.has(CloneFlags::NEWNS) {
         check_detached(mount, &step)?;
@@ -48,7 +47,7 @@ pub(super) fn compile(
     if names_host_path(mount)
         && !needs_host_table(mount)
         && !context.namespaces.user()
-        && !context.caller.is_confined()
+        && !context.request.caller.is_confined()
     {
         let (slot, target) = (builder.slot(), step.target);
         builder.parent(ParentStep::MakeTree { slot, filesystem: step, user_namespace: None });

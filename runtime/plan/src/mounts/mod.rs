@@ -28,21 +28,19 @@ use crate::context::Context;
 use crate::path::in_root;
 use crate::step::{InitStep, MountFs};
 
-/// Adds the steps of one mount. Steps that must wait until everything below the mount exists, such as those that make a
-/// tmpfs read-only, go to `later`.
+/// Adds the steps of one mount.
 pub fn compile_mount(
     builder: &mut Builder,
-    later: &mut Vec<InitStep>,
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
 ) -> Result<(), Error> {
     let mut options = MountOptions::parse(&mount.options);
     let destination = &mount.destination;
     if options.remount {
-        return remount::compile(builder, later, context, mount, &options, destination);
+        return remount::compile(builder, context, mount, &options, destination);
     }
     let changes = changes_after(context, mount, &mut options)?;
-    compile_kind(builder, later, context, mount, &options)?;
+    compile_kind(builder, context, mount, &options)?;
     for Propagation { kind, recursive } in changes {
         builder.init(InitStep::SetMountAttr {
             slot: None,
@@ -83,7 +81,6 @@ fn changes_after(
 
 fn compile_kind(
     builder: &mut Builder,
-    later: &mut Vec<InitStep>,
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -107,7 +104,7 @@ fn compile_kind(
         return sysfs::bind(builder, options, destination);
     }
     warn(builder, destination, "this type of mount", unused(options, &mount.kind));
-    filesystem::compile(builder, later, context, mount, options, destination)
+    filesystem::compile(builder, context, mount, options, destination)
 }
 
 /// Returns the options without effect on a new file system of this type.

@@ -19,7 +19,6 @@ use crate::{Error, keep};
 /// others. The file system itself is changed only if its own options are named.
 pub(super) fn compile(
     builder: &mut Builder,
-    later: &mut Vec<InitStep>,
     context: &Context<'_, '_>,
     mount: &Mount<'_>,
     options: &MountOptions<'_>,
@@ -66,8 +65,8 @@ pub(super) fn compile(
         steps.push(InitStep::Reconfigure { path, parameters: &[] });
     }
     match is_late {
-        true => later.append(&mut steps),
-        false => builder.init.append(&mut steps),
+        true => builder.frozen.append(&mut steps),
+        false => steps.into_iter().for_each(|step| builder.init(step)),
     }
     Ok(())
 }

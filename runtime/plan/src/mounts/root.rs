@@ -1,5 +1,7 @@
 //! The root filesystem.
 
+use alloc::vec::Vec;
+
 use spec::mount_options::{MountOptions, SB_RDONLY};
 use spec::{InRoot, Mount};
 use sys::clone::CloneFlags;
@@ -20,7 +22,7 @@ use crate::{Error, idmap, keep, layers};
 /// the container is in the host's mount namespace, the container's mounts are attached to the detached copy. The host
 /// does not see this copy, and the kernel removes it when the container's last process has exited.
 pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
-    match context.given.map(|given| given.source) {
+    match context.request.rootfs.map(|given| given.source) {
         Some(RootSource::Layers { recipe, ids }) => layers::compile(builder, context, recipe, ids),
         Some(RootSource::Mount(mount)) => compile_given(builder, context, mount)?,
         None => compile_directory(builder, context)?,
@@ -35,15 +37,18 @@ pub fn compile_root(builder: &mut Builder, context: &Context<'_, '_>) -> Result<
     Ok(())
 }
 
-/// Adds the step that leaves pinned mount namespaces out of the copied trees, if the parent has copied one with all mounts
-/// below it. If init copies the trees, it does so in its own mount namespace, which has none. Without a mount namespace,
-/// the container sees the host's pins anyway, and mounts can be made only in a tree that was copied in this namespace.
-pub fn leave_out_pins(builder: &mut Builder, context: &Context<'_, '_>) {
+/// Returns the step that leaves pinned mount namespaces out of the trees that these steps of the parent copy, if one is
+/// copied with all mounts below it. If init copies the trees, it does so in its own mount namespace, which has none.
+/// Without a mount namespace, the container sees the host's pins anyway, and mounts can be made only in a tree that was
+/// copied in this namespace.
+pub fn leave_out_pins<'p>(
+    context: &Context<'_, '_>,
+    mut trees: impl Iterator<Item = &'p ParentStep>,
+) -> Vec<ParentStep> {
     let may_have_pins =
         |step: &ParentStep| matches!(step, ParentStep::CloneTree(tree) if tree.recursive);
-    if context.namespaces.has(CloneFlags::NEWNS) && builder.parent.iter().any(may_have_pins) {
-        builder.parent(ParentStep::LeaveOutPins);
-    }
+    let has_them = context.namespaces.has(CloneFlags::NEWNS) && trees.any(may_have_pins);
+    has_them.then_some(ParentStep::LeaveOutPins).into_iter().collect()
 }
 
 /// Adds a root filesystem that is a directory.

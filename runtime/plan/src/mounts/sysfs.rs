@@ -41,8 +41,9 @@ pub(super) fn bind(
 /// the sysfs cannot be deferred until the network namespace is ready.
 pub fn sysfs_comes_in_turn(context: &Context<'_, '_>) -> bool {
     context.birth.parallel_network
-        && context.mounts.iter().enumerate().any(|(index, mount)| {
-            let earlier = context.mounts.iter().take(index).filter(|other| other.kind == "sysfs");
+        && context.spec.mounts.iter().enumerate().any(|(index, mount)| {
+            let earlier =
+                context.spec.mounts.iter().take(index).filter(|other| other.kind == "sysfs");
             let mut earlier = earlier.map(|sysfs| &*sysfs.destination).peekable();
             if earlier.peek().is_none() || context.shows_network(&mount.destination) {
                 return false;
