@@ -15,7 +15,7 @@ pub(crate) const DETACHED: (u32, u32) = (6, 15);
 const SORTED: (u32, u32) = (6, 8);
 
 /// Capabilities of the running kernel.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Kernel {
     /// Major and minor version.
     pub version: (u32, u32),

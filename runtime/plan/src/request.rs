@@ -78,7 +78,7 @@ pub enum ProgramStart {
 }
 
 /// The input of the compiler besides the configuration: data from the command line and the host.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Request<'a> {
     /// The container's id.
     pub id: &'a str,
@@ -134,37 +134,12 @@ pub struct Request<'a> {
 impl<'a> Request<'a> {
     /// Returns a request that adds nothing to the configuration.
     pub fn new(id: &'a str, bundle: &'a str, kernel: Kernel) -> Self {
-        Self {
-            id,
-            bundle,
-            rootfs: None,
-            program_start: ProgramStart::default(),
-            wait_for_start: false,
-            attended: false,
-            no_pivot: false,
-            no_new_keyring: false,
-            preserve_fds: 0,
-            console: None,
-            terminal_size: None,
-            extra_env: Vec::new(),
-            env: sys::Args::empty(),
-            cgroup: None,
-            resctrl: None,
-            filter: None,
-            caller: Caller::default(),
-            rootless: false,
-            shown_cgroup: None,
-            own_cpus: None,
-            foreign_network: false,
-            blank: false,
-            own_nofile: None,
-            kernel,
-        }
+        Self { id, bundle, kernel, ..Self::default() }
     }
 }
 
 /// The input of `exec` besides the process.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ExecRequest<'a> {
     /// The container's id.
     pub id: &'a str,
@@ -206,24 +181,6 @@ pub struct ExecRequest<'a> {
 impl<'a> ExecRequest<'a> {
     /// Returns a request for a process in these namespaces of the container whose init is `init`.
     pub fn new(id: &'a str, init: i32, namespaces: CloneFlags) -> Self {
-        Self {
-            id,
-            namespaces,
-            cgroup: None,
-            cgroup_is_asked_for: false,
-            memory_is_limited: false,
-            init,
-            execution: Execution::default(),
-            resctrl: None,
-            filter: None,
-            agent: None,
-            preserve_fds: 0,
-            console: None,
-            terminal_size: None,
-            keyring: true,
-            keep_groups: false,
-            fast_paths: FastPaths::all(),
-            caller: Caller::default(),
-        }
+        Self { id, init, namespaces, keyring: true, ..Self::default() }
     }
 }

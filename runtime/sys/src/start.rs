@@ -60,7 +60,7 @@ pub unsafe fn set_title(title: &[u8]) {
 }
 
 /// The kernel's data on the initial stack (execve(2), "Process memory"): arguments and environment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Args {
     argv: &'static [*const c_char],
     envp: &'static [*const c_char],
