@@ -15,6 +15,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
@@ -107,19 +108,19 @@ pub struct Taken {
     /// The memory limit that the start must set itself, because the pool was empty; otherwise
     /// `None`.
     pub limit: Option<i64>,
-    kept: bool,
+    kept: Cell<bool>,
 }
 
 impl Taken {
     /// Keeps the cgroup for the container. [`release`] removes the cgroup's file when the container is deleted.
-    pub fn keep(mut self) {
-        self.kept = true;
+    pub fn keep(&self) {
+        self.kept.set(true);
     }
 }
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        if !self.kept {
+        if !self.kept.get() {
             // Failures are ignored, because the caller already reports an error.
             let _ = Cgroup::delete(&self.location);
             let _ = release(&self.location);
@@ -190,7 +191,7 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
                 return Ok(Taken {
                     location: size.location(hierarchies, name),
                     limit: None,
-                    kept: false,
+                    kept: Cell::new(false),
                 });
             }
             // Another start has taken this cgroup.
@@ -199,7 +200,7 @@ pub fn take(hierarchies: &Hierarchies, size: &Size) -> Result<Taken, Error> {
         }
     }
     let location = size.location(hierarchies, &unique());
-    Ok(Taken { location, limit: Some(size.bytes), kept: false })
+    Ok(Taken { location, limit: Some(size.bytes), kept: Cell::new(false) })
 }
 
 /// Removes the file of a cgroup whose container was deleted, if the cgroup came from a pool. The pool has one cgroup

@@ -89,6 +89,7 @@ impl Cgroup {
         let mut list = crate::systemd::of_scope(unit, pid, unified);
         list.extend_from_slice(properties);
         list.extend(properties::of_resources(&resources, unified, idles)?);
+        // The only point at which a start waits for a job of systemd.
         manager.start(unit, &list)?;
         let mut cgroup = Self::of_started(unit);
         cgroup.make(location, &resources)?;

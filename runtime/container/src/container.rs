@@ -263,7 +263,7 @@ impl Container {
     fn start_waiting(&self) -> Result<Start, Error> {
         let path = path_in(self.directory.as_fd(), START);
         self.trace.wait(Phase::Sync, "await exec", "", plan::INIT, || {
-            launch::start(&path, || self.is_frozen())
+            launch::start_waiting(&path, || self.is_frozen())
         })
     }
 

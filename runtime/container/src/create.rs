@@ -1,8 +1,18 @@
 //! `create` and `run`: create a container from a bundle.
+//!
+//! A start hands its data on in these structures, in this order (parts in brackets):
+//!
+//!  1. [`CreateOptions`], [`Bundle`], [`Spec`]: command line and configuration
+//!  2. [`CreateContext`]: the configuration after the passes (`passes.rs`), and what they have taken on the host
+//!  3. [`StartMode`], [`plan::Request`] (caller, kernel): all other input of the plan
+//!  4. plan: context (namespaces, birth; the process's), builder (sections), [`Plan`] (execution)
+//!  5. `store::Claim`: the container's directory, and the lock
+//!  6. launch: [`launch::Born`] (the parent), attempt, init's job, [`launch::Launched`]
+//!  7. [`crate::Container`] (header, record)
 
-use core::cell::Cell;
+use alloc::vec::Vec;
 
-use plan::Plan;
+use plan::{FastPaths, Plan};
 use rustix::fd::OwnedFd;
 use spec::Spec;
 use sys::clone::Child;
@@ -13,20 +23,14 @@ use crate::bundle::Bundle;
 use crate::console::Terminal;
 use crate::create_context::{CreateContext, Purpose};
 use crate::directory::check_id;
-use crate::make::LaunchedContainer;
 use crate::notify::Relay;
 use crate::options::{CreateOptions, RunOptions};
+use crate::request::StartMode;
 use crate::start_cpus::StartCpus;
-use crate::{Error, Store, Warn, foreground, hooks, pid_file, template};
+use crate::{Error, Store, TemplateUse, Warn, foreground, hooks, pid_file, template};
 
-/// A container that waits for `start`.
-#[derive(Debug)]
-pub struct Created {
-    /// The container's init.
-    pub init: Child,
-    /// The location of the container's cgroup, if the container has a cgroup of its own.
-    pub cgroup: Option<cgroup::Location>,
-}
+/// Init of a container that waits for `start`, and the location of the container's cgroup, if it has one of its own.
+pub type Created = (Child, Option<cgroup::Location>);
 
 /// Creates a container that waits for `start`.
 ///
@@ -49,47 +53,58 @@ pub fn create_from<'a>(
     spec: Spec<'a>,
 ) -> Result<Created, Error> {
     check_id(options.id)?;
-    // A second attempt parses the configuration again.
-    let parsed = Cell::new(Some(spec));
-    attempt(options, |options, connected| {
+    let mut parsed = Some(spec);
+    attempt(options, other_way, |options, connected| {
         let spec = parsed.take().map_or_else(|| bundle.spec(options.warn), Ok)?;
         try_create(store, options, bundle, spec, connected)
     })
 }
 
-/// Calls `make`, and calls it again without a template if the template does not fork the program.
-///
-/// Each time, `make` is called again without CLONE_INTO_CGROUP if the kernel kills the new process because of an earlier
-/// write to cgroup.kill. The second call uses the first call's connection to the console socket, since the listener may
-/// accept only one connection. If the caller requests the pidfd, there is only one call, without CLONE_INTO_CGROUP,
-/// since the pidfd of a killed process could not be withdrawn.
-fn attempt<'a, T>(
-    options: &CreateOptions<'a>,
-    make: impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
+/// The options of another way, and the connection to the console socket; or the error, if there is none.
+pub(crate) type OtherWay<O> = Result<(O, Option<OwnedFd>), Error>;
+
+/// Calls `make`, and again with the options that `other_way` returns for its error, if there are any: the only way back
+/// of a start or an exec. The console socket is connected to once, since its listener may accept only one connection.
+pub(crate) fn attempt<O, T>(
+    options: &O,
+    other_way: fn(&O, Error) -> OtherWay<O>,
+    mut make: impl FnMut(&O, Option<OwnedFd>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    match attempt_once(options, &make) {
-        Err(Error::NotForked { template, reason }) if options.pidfd_socket.is_none() => {
-            template::fall_back(options.warn, &template, &reason);
-            attempt_once(&options.executed(), &make)
+    let (mut other, mut connected) = (None, None);
+    loop {
+        let options = other.as_ref().unwrap_or(options);
+        match make(options, connected.take()) {
+            Err(error) => {
+                let (options, console) = other_way(options, error)?;
+                (other, connected) = (Some(options), console);
+            }
+            done => return done,
         }
-        result => result,
     }
 }
 
-fn attempt_once<'a, T>(
-    options: &CreateOptions<'a>,
-    make: &impl Fn(&CreateOptions<'a>, Option<OwnedFd>) -> Result<T, Error>,
-) -> Result<T, Error> {
-    if options.pidfd_socket.is_some() {
-        return make(&options.born_outside(), None);
-    }
-    match make(options, None) {
-        Err(error) => {
-            let connected = error.stillborn()?;
-            // The first call has already printed the warnings.
-            make(&CreateOptions { warn: Warn::default(), ..options.born_outside() }, connected)
+/// Returns the options that avoid this failure, or the error if there are none. Without CLONE_INTO_CGROUP, the kernel
+/// does not kill the new process because of an earlier write to cgroup.kill. If the template does not fork the program,
+/// init executes it, unless a pidfd was sent: it could not be withdrawn.
+#[cold]
+fn other_way<'a>(options: &CreateOptions<'a>, error: Error) -> OtherWay<CreateOptions<'a>> {
+    // The warnings are printed.
+    let mut other = CreateOptions { warn: Warn::default(), ..options.clone() };
+    match error {
+        Error::Launch(launch::Error::Stillborn(connected)) => {
+            other.fast_paths.remove(FastPaths::CLONE_INTO_CGROUP);
+            Ok((other, connected))
         }
-        result => result,
+        Error::NotForked { template, reason } if options.pidfd_socket.is_none() => {
+            template::fall_back(options.warn, &template, &reason);
+            let args = match options.template {
+                Some(TemplateUse::From { args, .. }) => args,
+                _ => &[],
+            };
+            other.template = Some(TemplateUse::Ignored { args });
+            Ok((other, None))
+        }
+        error => Err(error),
     }
 }
 
@@ -103,21 +118,21 @@ fn try_create(
     let trace = store.trace();
     let _permit = admit(trace, options.warn)?;
     let cpus = StartCpus::enter(options.start_cpus, trace, options.warn)?;
-    let mut context = CreateContext::begin(store, options, bundle, spec, Purpose::Start)?;
-    context.find_template()?;
+    let context = CreateContext::of(store, options, bundle, spec, Purpose::Start)?;
     let console = context.console(true, connected)?;
-    let request = context.ask(&cpus, console.source(), true)?;
+    let mode = StartMode {
+        wait_for_start: true,
+        console: console.source(),
+        own_cpus: cpus.own(),
+        ..StartMode::default()
+    };
     // Hooks and the container's process get the default action.
     sys::signal::ignore_file_size(true);
-    let made = context.make(request, console)?;
-    if let Some(pooled) = context.pooled {
-        pooled.keep();
-    }
-    let LaunchedContainer { container, child, pending, notify, _rootfs, .. } = made;
-    let created = Created { init: child, cgroup: container.cgroup_location().cloned() };
+    let (container, launched, notify) = context.make(mode, console)?;
+    let created = (launched.child, container.cgroup_location().cloned());
     // The descriptor of the lock stays open until this process exits. Until then init shares the memory of this
     // process, so no process that could trace init may enter the container.
-    core::mem::forget((container, pending, notify, _rootfs));
+    core::mem::forget((container, launched.pending, launched.rootfs, notify));
     Ok(created)
 }
 
@@ -127,7 +142,9 @@ fn try_create(
 /// # Errors
 /// As [`create`].
 pub fn run(store: &Store, options: &RunOptions<'_>) -> Result<i32, Error> {
-    attempt(&options.create, |create, connected| try_run(store, options, create, connected))
+    attempt(&options.create, other_way, |create, connected| {
+        try_run(store, options, create, connected)
+    })
 }
 
 fn try_run(
@@ -141,8 +158,7 @@ fn try_run(
     let cpus = StartCpus::enter(create.start_cpus, trace, create.warn)?;
     let bundle = Bundle::load(create, trace)?;
     let spec = bundle.parse(trace, create.warn)?;
-    let mut context = CreateContext::begin(store, create, &bundle, spec, Purpose::Start)?;
-    context.find_template()?;
+    let context = CreateContext::of(store, create, &bundle, spec, Purpose::Start)?;
     let mut console = context.console(options.detach, connected)?;
     let ours = console.take_receiver();
     let signals = match options.detach {
@@ -152,34 +168,34 @@ fn try_run(
         }
         false => Some(foreground::Signals::block(!options.no_subreaper, trace)?),
     };
-    let mut request = context.ask(&cpus, console.source(), false)?;
-    request.terminal_size = ours.as_ref().and_then(|_| Terminal::own_size());
-    let has_terminal = context.spec.process.as_ref().is_some_and(|process| process.terminal);
-    // If no action depends on the program's start, the kernel need not wake this process at that
-    // time: the process learns at the program's exit that the program was started.
-    request.attended = !options.detach
-        && !has_terminal
-        && !trace.is_on()
-        && permit.is_none()
-        && context.spec.hooks.poststart.is_empty();
+    let mode = StartMode {
+        wait_for_start: false,
+        // If no action depends on the program's start, the kernel need not wake this process at that time: the process
+        // learns at the program's exit that the program was started.
+        attended: !options.detach
+            && !context.has_terminal()
+            && !trace.is_on()
+            && permit.is_none()
+            && context.spec.hooks.poststart.is_empty(),
+        console: console.source(),
+        terminal_size: ours.as_ref().and_then(|_| Terminal::own_size()),
+        own_cpus: cpus.own(),
+    };
     // In the foreground the signal is blocked, and would end this process when it is not blocked any more.
-    let made = context.make(request, console);
-    let mut made = made.inspect_err(|_| sys::signal::ignore_file_size(true))?;
+    let made = context.make(mode, console);
+    let (container, mut launched, notify) =
+        made.inspect_err(|_| sys::signal::ignore_file_size(true))?;
     drop(permit);
-    let CreateContext { spec, manager, pooled, prepared, .. } = context;
-    if let Some(pooled) = pooled {
-        pooled.keep();
-    }
-    let started = cpus.leave(trace).and_then(|()| hooks::after_start(&made.container));
-    let notify = manager.zip(made.notify.take());
+    let started = cpus.leave(trace).and_then(|()| hooks::after_start(&container));
+    let notify = context.manager.zip(notify);
+    let child = &launched.child;
     let mut status = match (signals, started) {
         (_, Err(error)) => Err(error),
         (None, Ok(())) => {
             if let Some((manager, listener)) = notify {
-                let Child { pid, pidfd } = &made.child;
                 // If the manager is missing, the container still runs, as with runc.
                 let _ = trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
-                    manager.await_ready(&listener, *pid, pidfd)
+                    manager.await_ready(&listener, child.pid, &child.pidfd)
                 });
             }
             Ok(0)
@@ -188,25 +204,31 @@ fn try_run(
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 trace.prepare(create.id);
                 let notify = notify.map(|(manager, listener)| Relay::new(manager, listener));
-                signals.wait(&made.child, terminal.as_ref(), made.pending.as_mut(), notify)
+                let pending = launched.pending.as_mut();
+                signals.wait(child, terminal.as_ref(), pending, notify)
             })
         }),
     };
-    made.program_ran(trace, &spec);
-    if let Some(prepared) = prepared.filter(|_| create.layered.is_some_and(|layered| layered.stats))
+    if launched.program_since > 0 {
+        let args = context.spec.process.as_ref().and_then(|process| process.args.first());
+        let time = (launched.program_since, trace.clock());
+        trace.lived(PROGRAM, child.pid, Phase::Program, args.map_or("", |name| name), time);
+    }
+    if let (Some(prepared), true) =
+        (&context.prepared, create.layered.is_some_and(|layered| layered.stats))
     {
         let _ = core::fmt::Write::write_str(&mut sys::stdio::Stderr, &prepared.stats(trace));
     }
-    if let (Some(pending), Ok(code)) = (made.pending, &status)
+    if let (Some(pending), Ok(code)) = (launched.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
-        status = Err(made.container.reason_of(error, create.fast_paths).into());
+        status = Err(container.reason_of(error, context.fast_paths()).into());
     }
     if let (Err(_), Some(path)) = (&status, create.pid_file) {
         pid_file::remove(path);
     }
     if (!options.detach && !options.keep) || status.is_err() {
-        let removed = made.container.remove(true, create.warn);
+        let removed = container.remove(true, create.warn);
         // If both fail, the error of the run is returned.
         return status.and_then(|code| removed.map(|()| code));
     }
@@ -214,7 +236,8 @@ fn try_run(
 }
 
 /// Compiles the plan that [`create`] would execute, or [`run`] if the program does not wait for `start`: `dayfly plan`.
-/// The configuration goes the same way as in these functions, but nothing is changed on the host.
+/// The configuration goes the same way as in these functions, but nothing is changed on the host. Returns the plan, and
+/// the passes that have an effect on the configuration.
 ///
 /// # Errors
 /// As [`create`].
@@ -222,19 +245,22 @@ pub fn compile(
     store: &Store,
     options: &CreateOptions<'_>,
     wait_for_start: bool,
-) -> Result<Plan, Error> {
+) -> Result<(Plan, Vec<&'static str>), Error> {
     let bundle = Bundle::read(options)?;
-    attempt(options, |options, _| {
+    attempt(options, other_way, |options, _| {
         let spec = bundle.spec(options.warn)?;
         let cpus = StartCpus::enter(options.start_cpus, store.trace(), options.warn)?;
-        let mut context = CreateContext::begin(store, options, &bundle, spec, Purpose::Plan)?;
-        context.find_template()?;
-        let terminal = context.spec.process.as_ref().is_some_and(|process| process.terminal);
-        let console = match options.console_socket.filter(|_| terminal) {
-            Some(socket) => Some(plan::Console::Socket(socket)),
-            None => terminal.then_some(plan::Console::Foreground),
+        let context = CreateContext::of(store, options, &bundle, spec, Purpose::Plan)?;
+        let console = match options.console_socket {
+            Some(socket) => plan::Console::Socket(socket),
+            None => plan::Console::Foreground,
         };
-        let request = context.ask(&cpus, console, wait_for_start)?;
-        context.plan(request)
+        let plan = context.plan(StartMode {
+            wait_for_start,
+            console: context.has_terminal().then_some(console),
+            own_cpus: cpus.own(),
+            ..StartMode::default()
+        })?;
+        Ok((plan, context.passes))
     })
 }

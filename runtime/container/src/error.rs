@@ -5,7 +5,6 @@ use alloc::string::String;
 use core::fmt;
 
 use cgroup::resctrl;
-use rustix::fd::OwnedFd;
 
 use crate::{Status, cache};
 
@@ -116,16 +115,6 @@ impl Error {
     /// Returns whether the container does not exist, which `delete --force` accepts.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound(_))
-    }
-
-    /// Decides whether to try again without CLONE_INTO_CGROUP. If the kernel killed the new process because it was
-    /// created in the container's cgroup, returns `Ok` with the connection to the console socket, if any, for the
-    /// second attempt. Returns any other error unchanged.
-    pub(crate) fn stillborn(self) -> Result<Option<OwnedFd>, Self> {
-        match self {
-            Self::Launch(launch::Error::Stillborn(console)) => Ok(console),
-            error => Err(error),
-        }
     }
 
     /// Returns whether a hook failed.

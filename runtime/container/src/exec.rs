@@ -5,7 +5,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use launch::{Given, Launched, Turn};
+use launch::Launched;
+use plan::step::Slot;
 use plan::{Caller, ExecAgent, ExecRequest, FastPaths, Plan};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::CWD;
@@ -18,6 +19,8 @@ use trace::{PROGRAM, Phase};
 
 use crate::announce::{announce, check_preserved};
 use crate::console::{Console, Receiver, Terminal};
+use crate::create::{OtherWay, attempt};
+use crate::options::safe_fast_paths;
 use crate::path::absolute;
 use crate::state::Status;
 use crate::{Container, Error, Warn, foreground, pid_file};
@@ -105,19 +108,7 @@ impl Container {
     }
 
     fn attempt(&self, options: &ExecOptions<'_>) -> Result<(Child, i32), Error> {
-        let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
-        // With a pidfd socket, CLONE_INTO_CGROUP is not used: if the kernel killed the process, the pidfd that was
-        // already sent could not be withdrawn.
-        if options.pidfd_socket.is_some() {
-            return self.try_exec(&ExecOptions { fast_paths, ..options.clone() }, None);
-        }
-        match self.try_exec(options, None) {
-            Err(error) => {
-                let (connected, warn) = (error.stillborn()?, Warn::default());
-                self.try_exec(&ExecOptions { fast_paths, warn, ..options.clone() }, connected)
-            }
-            result => result,
-        }
+        attempt(options, other_way, |options, connected| self.try_exec(options, connected))
     }
 
     fn try_exec(
@@ -190,7 +181,7 @@ impl Container {
                 keep_groups: plan::keeps_groups(
                     self.record.annotations.iter().map(|(key, value)| (&**key, &**value)),
                 ),
-                fast_paths: options.fast_paths,
+                fast_paths: safe_fast_paths(options.fast_paths, options.pidfd_socket),
                 caller: match self.record.confined {
                     true => Caller::probe(None),
                     // The host's root created the container. Only root can read the records of such containers, so the
@@ -230,16 +221,16 @@ impl Container {
     ) -> Result<Launched, Error> {
         self.trace.point("open", "container init")?;
         let (_, init) = self.init().ok_or(Error::NotRunning)?;
-        let given =
-            Given { console: console.into_sender(), container: Some(init), ..Given::default() };
+        let mut given = Vec::from([(Slot::CONTAINER, init)]);
+        given.extend(console.into_sender().map(|socket| (Slot::CONSOLE, socket)));
         let bundle = c_path(self.record.bundle.as_str()).context("find", &self.record.bundle)?;
         let (pid_file, pidfd_socket) = (options.pid_file, options.pidfd_socket);
-        let mut on_turn = |turn: Turn<'_>| match turn {
-            Turn::Born(child) => announce(child, "setns", pid_file, pidfd_socket, self.trace),
-            Turn::Cloned | Turn::Exists(_) | Turn::PreCommit(_) => Ok(()),
-        };
-        let launched = launch::launch(plan, given, &bundle, self.trace, &mut on_turn);
-        Ok(launched.inspect_err(|_| forget(options.pid_file))?)
+        let launched =
+            launch::start(plan, given, None, &bundle, self.trace).and_then(|mut born| {
+                born.record(|child| announce(child, "setns", pid_file, pidfd_socket, self.trace))?;
+                born.commit(None)
+            });
+        Ok(launched.inspect_err(|_| forget(pid_file))?)
     }
 
     /// Returns the container's cgroup, or the requested sub-cgroup.
@@ -267,6 +258,14 @@ impl Container {
             None => Err(crate::error::damaged(self.id(), "seccomp program")),
         }
     }
+}
+
+/// Returns the options that avoid this failure, or the error if there are none: see [`attempt`].
+#[cold]
+fn other_way<'a>(options: &ExecOptions<'a>, error: Error) -> OtherWay<ExecOptions<'a>> {
+    let Error::Launch(launch::Error::Stillborn(connected)) = error else { return Err(error) };
+    let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
+    Ok((ExecOptions { fast_paths, warn: Warn::default(), ..options.clone() }, connected))
 }
 
 /// Removes the pid file of a process that no longer exists.

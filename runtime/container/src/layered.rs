@@ -16,7 +16,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
 
-use plan::GivenRoot;
+use plan::{GivenRoot, Kernel};
 use rootfs::ids::{Grants, Leases, RANGE};
 use rootfs::{Layers, Mode, Recipe, Upper};
 use rustix::fd::{AsFd, OwnedFd};
@@ -25,10 +25,10 @@ use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::Context;
 use sys::fs::c_path;
 
-use crate::create_context::Purpose;
+use crate::create_context::{CreateContext, Purpose};
 use crate::directory::{self, TryClone};
 use crate::layered::record::LayeredRecord;
-use crate::options::{CreateOptions, LayeredOptions, UserNamespace};
+use crate::options::{LayeredOptions, UserNamespace};
 use crate::store::Claim;
 use crate::{Error, Store, time};
 
@@ -111,14 +111,11 @@ impl Drop for Prepared {
 /// Chooses how the container's root filesystem is assembled, takes the container's id range, and adds both to the
 /// configuration.
 pub(crate) fn prepare(
-    store: &Store,
-    create: &CreateOptions<'_>,
-    bundle: &str,
+    context: &mut CreateContext<'_>,
     options: &LayeredOptions<'_>,
-    spec: &mut Spec<'_>,
-    (version, purpose): ((u32, u32), Purpose),
 ) -> Result<Prepared, Error> {
-    let id = create.id;
+    let CreateContext { store, purpose, bundle, options: create, .. } = *context;
+    let (spec, id, version) = (&mut context.spec, create.id, Kernel::probe().version);
     let text = sys::fs::read_text(options.layers.as_str()).context("read", &options.layers)?;
     let layers = match options.image {
         Some(_) => Layers::of_store(&text)?,
@@ -180,11 +177,11 @@ pub(crate) fn prepare(
             since: time::now(),
             owner: format!("{}/{id}", store.path()),
         }),
-        place: place(bundle, spec, create.no_pivot),
+        place: place(&bundle.path, spec, create.no_pivot),
         root: store.root_fd().try_clone_fd()?,
         id: id.to_string(),
         claimed: RefCell::new(match purpose {
-            Purpose::Start => Some(store.claim(id)?),
+            Purpose::Start | Purpose::Restore => Some(store.claim(id)?),
             Purpose::Plan => None,
         }),
         // A plan has taken nothing that could be released.

@@ -35,6 +35,7 @@ mod notify;
 mod options;
 mod output;
 mod owner;
+mod passes;
 mod path;
 mod pid_file;
 mod placement;

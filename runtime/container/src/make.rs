@@ -1,4 +1,4 @@
-//! Creates a container from a request: writes its record, launches its init, and announces init's pid to the caller.
+//! Creates a container: looks at the host, writes the record, launches init, and announces init's pid to the caller.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -6,19 +6,19 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use launch::{Given, Launched, Network, Pending, Turn};
-use plan::step::ParentStep;
-use plan::{Plan, Request};
-use rustix::fd::{AsFd, OwnedFd};
+use launch::{Born, Launched, Network};
+use plan::step::{ParentStep, Slot};
+use plan::{Caller, FastPaths, Kernel, Plan, Request};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::net::{
     AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send,
     socket_with,
 };
-use spec::Spec;
+use spec::ProfileText;
 use sys::Context;
-use sys::clone::{Child, CloneFlags};
+use sys::clone::CloneFlags;
 use sys::fs::c_path;
-use trace::{PROGRAM, Phase};
+use trace::Phase;
 
 use crate::announce::{announce, check_preserved};
 use crate::cache::Missing;
@@ -33,166 +33,166 @@ use crate::notify;
 use crate::options::CLAIMED;
 use crate::output::Redirected;
 use crate::record::{self, Header, Record};
+use crate::request::{StartMode, listen_fds};
 use crate::store::Claim;
-use crate::template::{self, Fork, Refusal, Requests, Template};
-use crate::{Container, Error, TemplateUse, Trace, hooks, pid_file, time};
+use crate::template::{self, Fork, Refusal};
+use crate::{Container, Error, TemplateUse, hooks, pid_file, time};
 
-/// A container that was launched.
-pub(crate) struct LaunchedContainer {
-    pub container: Container,
-    pub child: Child,
-    pub pending: Option<Pending>,
-    /// The time at which the program began, for the trace; 0 if the command is not traced.
-    pub program_since: u64,
-    /// The socket that receives the container's notifications, if this command forwards them to the service manager.
-    pub notify: Option<OwnedFd>,
-    /// Resources of the assembled root filesystem.
-    pub _rootfs: Option<rootfs::Assembled>,
-}
+/// A container that was launched, its launch, and the socket that receives its notifications, if this command forwards
+/// them to the service manager.
+pub(crate) type LaunchedContainer = (Container, Launched, Option<OwnedFd>);
 
-impl LaunchedContainer {
-    /// Adds the period from the program's start until now to the trace's time line.
-    pub(crate) fn program_ran(&self, trace: &Trace, spec: &Spec<'_>) {
-        let args = spec.process.as_ref().map(|process| &process.args[..]).unwrap_or_default();
-        let program = args.first().map_or("", |name| name);
-        if self.program_since > 0 {
-            let time = (self.program_since, trace.clock());
-            trace.lived(PROGRAM, self.child.pid, Phase::Program, program, time);
-        }
-    }
-}
-
-/// A container's directory that this command has created and locked.
-pub(crate) struct Claimed {
-    pub directory: OwnedFd,
-    /// A second descriptor of the directory, which holds the lock. It is used if init does not wait for `start`: the
-    /// command closes the descriptor when init continues, and init's duplicate keeps the lock until execve(2). If
-    /// `None`, `directory` holds the lock.
-    pub lock: Option<OwnedFd>,
-}
-
-/// What is prepared before the container's directory exists.
-struct LaunchInput<'a> {
-    /// The socket of a container that becomes a template.
-    requests: Option<Requests>,
-    /// The fork of the program by a template.
-    fork: Option<Fork<'a>>,
-    given: Given,
-}
-
-impl CreateContext<'_> {
-    /// Claims the id, writes the record, and runs the plan. If any of these steps fails, undoes all of them.
+impl<'a> CreateContext<'a> {
+    /// Looks at the host, compiles the plan, claims the id, and launches the container. If any of these steps fails,
+    /// undoes all of them.
     pub(crate) fn make(
         &self,
-        request: Request<'_>,
-        console: Console<'_>,
+        mode: StartMode<'a>,
+        console: Console<'a>,
     ) -> Result<LaunchedContainer, Error> {
         let (options, trace) = (self.options, self.trace);
-        check_preserved(request.preserve_fds)?;
-        let mut request = self.with_root(request);
-        let network = self.begin_network(&request)?;
-        let requests = match self.options.template {
-            Some(TemplateUse::Become { .. }) => Some(Requests::open(&mut request)?),
+        let passed = options.preserve_fds.saturating_add(listen_fds(options.env));
+        check_preserved(passed)?;
+        let (caller, kernel) = self.probe();
+        let network = self.begin_network(&caller, &kernel)?;
+        let requests = match options.template {
+            Some(TemplateUse::Become { .. }) => Some(template::open_requests()?),
             _ => None,
         };
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
-        let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        let (blank, missing) = self.look_up(&cache, &mut request)?;
-        // The plan is leaked: an init that shares our memory reads the plan until its execve(2).
-        let plan: &'static Plan = Box::leak(Box::new(trace.work(
-            Phase::Configuration,
-            "compile plan",
-            "",
-            || self.compile_plan(&request),
-        )?));
-        options.warn.all(&plan.warnings);
+        let cache = HostCache::open(kernel.fast_paths, &caller);
+        let (filter, missing) = self.find_filter(&cache, &kernel)?.unzip();
+        let since = trace.clock();
+        let blank = cache.blank();
+        trace.add(Phase::Mounts, "find blank namespace", "", (since, trace.clock()));
+        let number = requests.as_ref().map(AsRawFd::as_raw_fd);
+        let request = self.request(mode, caller, kernel, filter, blank.is_some(), number)?;
+        let plan = self.compile_to_run(&request)?;
         let since = trace.clock();
         let devices = cache.devices(plan);
         trace.add(Phase::Cgroups, "find device program", "", (since, trace.clock()));
-        let console = console.into_sender();
-        let given = Given { console, blank, network, devices, stand_in, ..Given::default() };
-        let (mut claimed, file) = self.claim(request.wait_for_start)?;
-        let input = LaunchInput { requests, fork, given };
-        let made = self.launch_in(&mut claimed, file, &request, plan, input);
-        if let (Ok(_), Some(missing), Some(program)) = (&made, missing, &request.filter) {
+        let given = [
+            (Slot::CONSOLE, console.into_sender()),
+            (Slot::STAND_IN, stand_in),
+            (Slot::REQUESTS, requests),
+            (Slot::BLANK, blank),
+            (Slot::DEVICES, devices),
+        ];
+        let given = given.into_iter().filter_map(|(slot, fd)| Some((slot, fd?))).collect();
+        let mut claim = self.claim(mode.wait_for_start)?;
+        let made = self.launch_in(&mut claim, &request, plan, (given, network), fork);
+        if let (Ok(_), Some(Some(missing)), Some(program)) = (&made, missing, &request.filter) {
             // Not earlier: a `run` does this while its program runs.
             let since = trace.clock();
             missing.keep(program);
             trace.add(Phase::Security, "cache seccomp filter", "", (since, trace.clock()));
         }
-        if made.is_err() {
+        let Claim { directory, .. } = claim;
+        let (header, record, launched, notify) = made.map_err(|error| {
             self.take_back_pid_file();
             // Only the failure of the launch is reported; an error of the removal has the same cause.
-            let _ = self.store.remove(claimed.directory.as_fd(), options.id);
+            let _ = self.store.remove(directory.as_fd(), options.id);
+            self.reason_of(error)
+        })?;
+        self.keep();
+        if let Some(prepared) = &self.prepared {
+            let counts = launched.rootfs.as_ref().map(|rootfs| rootfs.counts);
+            prepared.tell(trace, counts.unwrap_or_default());
         }
-        self.finish(claimed.directory, made.map_err(|error| self.reason_of(error))?)
+        let (root, filter, is_begun) = (Rc::clone(self.store.root_fd()), Vec::new(), false);
+        let container = Container { root, directory, header, record, is_begun, filter, trace };
+        if !mode.wait_for_start
+            && launched.pending.is_none()
+            && let Err(error) = await_release(&container)
+        {
+            self.take_back_pid_file();
+            let _ = container.destroy(options.warn);
+            return Err(error);
+        }
+        Ok((container, launched, notify))
     }
 
-    /// Starts a process that creates the container's network namespace, if the plan needs one.
-    fn begin_network(&self, request: &Request<'_>) -> Result<Option<Network>, Error> {
-        let (caller, fast_paths) = (&request.caller, request.kernel.fast_paths);
-        if !plan::makes_network(&self.spec, caller, fast_paths) {
+    /// Returns the plan of a start, without making anything. Of what a start finds on the host, the plan assumes that
+    /// there is a blank mount namespace.
+    pub(crate) fn plan(&self, mode: StartMode<'a>) -> Result<Plan, Error> {
+        let (caller, kernel) = self.probe();
+        let filter = self.find_filter(&HostCache::unused(), &kernel)?.map(|(filter, _)| filter);
+        let blank = kernel.fast_paths.contains(FastPaths::BLANK_NAMESPACE) && !caller.is_confined();
+        self.compile(&self.request(mode, caller, kernel, filter, blank, None)?)
+    }
+
+    /// Returns the plan of a container whose processes criu creates, and its record. Only the cgroup, the hooks and the
+    /// root filesystem are taken from this plan.
+    pub(crate) fn plan_of_restore(
+        &self,
+        mode: StartMode<'a>,
+    ) -> Result<(&'static Plan, Record), Error> {
+        let (caller, kernel) = self.probe();
+        let cache = HostCache::open(kernel.fast_paths, &caller);
+        let (filter, missing) = self.find_filter(&cache, &kernel)?.unzip();
+        if let (Some(Some(missing)), Some(program)) = (missing, &filter) {
+            missing.keep(program);
+        }
+        let request = self.request(mode, caller, kernel, filter, false, None)?;
+        let plan = self.compile_to_run(&request)?;
+        Ok((plan, self.describe(&request, plan)?))
+    }
+
+    fn probe(&self) -> (Caller, Kernel) {
+        let caller = Caller::probe(self.options.env.env("PATH"));
+        (caller, Kernel { fast_paths: self.fast_paths(), ..Kernel::probe() })
+    }
+
+    /// Compiles the plan that is run. It is leaked: an init that shares our memory reads it until its execve(2).
+    fn compile_to_run(&self, request: &Request<'_>) -> Result<&'static Plan, Error> {
+        let compile = || self.compile(request);
+        let plan = self.trace.work(Phase::Configuration, "compile plan", "", compile)?;
+        self.options.warn.all(&plan.warnings);
+        Ok(Box::leak(Box::new(plan)))
+    }
+
+    /// Starts a process that creates the container's network namespace, if the plan is to have one.
+    fn begin_network(&self, caller: &Caller, kernel: &Kernel) -> Result<Option<Network>, Error> {
+        if !plan::makes_network(&self.spec, caller, kernel.fast_paths) {
             return Ok(None);
         }
         let begin = || Network::begin(self.trace);
         Ok(Some(self.trace.work(Phase::Platform, "begin network", "", begin)?))
     }
 
-    /// Compiles the plan of a container whose processes criu creates. Only the contents of the record, the cgroup and
-    /// the hooks are taken from this plan.
-    pub(crate) fn compile(&self, request: &mut Request<'_>) -> Result<&'static Plan, Error> {
-        let cache = HostCache::open(request.kernel.fast_paths, &request.caller);
-        let (_, missing) = self.look_up(&cache, request)?;
-        if let (Some(missing), Some(program)) = (missing, &request.filter) {
-            missing.keep(program);
-        }
-        let plan = self.compile_plan(request)?;
-        self.options.warn.all(&plan.warnings);
-        Ok(Box::leak(Box::new(plan)))
-    }
-
-    /// Completes the request with the seccomp program; returns the blank mount namespace, if any, and the
-    /// program's place in the cache if the cache does not contain it.
-    pub(crate) fn look_up<'a>(
-        &'a self,
-        cache: &'a HostCache,
-        request: &mut Request<'_>,
-    ) -> Result<(Option<OwnedFd>, Option<Missing<'a>>), Error> {
-        let trace = self.trace;
-        let mut missing = None;
-        if let Some(profile) = self.spec.linux.as_ref().and_then(|linux| linux.seccomp) {
-            let filter = trace.work(Phase::Security, "find seccomp filter", "", || {
-                let filter = cache.filter(profile.get(), &request.kernel);
+    /// Returns the seccomp program, if there is a profile, with its place in the cache if it is not there.
+    fn find_filter<'c>(
+        &'c self,
+        cache: &'c HostCache,
+        kernel: &Kernel,
+    ) -> Result<Option<(seccomp::Program, Option<Missing<'c>>)>, Error> {
+        let profile = self.spec.linux.as_ref().and_then(|linux| linux.seccomp);
+        let find = |profile: ProfileText<'c>| {
+            self.trace.work(Phase::Security, "find seccomp filter", "", || {
+                let filter = cache.filter(profile.get(), kernel);
                 filter.map_err(|error| self.bundle.syntax_error().unwrap_or(error))
-            });
-            let (program, place) = filter?;
-            request.filter = Some(program);
-            missing = place;
-        }
-        let since = trace.clock();
-        let blank = cache.blank();
-        trace.add(Phase::Mounts, "find blank namespace", "", (since, trace.clock()));
-        request.blank = blank.is_some();
-        Ok((blank, missing))
+            })
+        };
+        profile.map(find).transpose()
     }
 
-    /// Creates and locks the container's directory; returns the directory, and the empty file of the record.
-    pub(crate) fn claim(&self, wait_for_start: bool) -> Result<(Claimed, OwnedFd), Error> {
+    /// Creates and locks the container's directory. If init does not wait for `start`, a second descriptor holds the
+    /// lock.
+    pub(crate) fn claim(&self, wait_for_start: bool) -> Result<Claim, Error> {
         let (store, id) = (self.store, self.options.id);
         let claim = match self.prepared.as_ref().and_then(Prepared::take_claim) {
-            Some(claimed) => claimed,
+            Some(claim) => claim,
             None => self.trace.work(Phase::Configuration, "claim", id, || store.claim(id))?,
         };
-        let Claim { directory, record } = claim;
         let opened = self.tell_of_claim().and_then(|()| match wait_for_start {
             true => Ok(None),
             false => store.reopen(id).map(Some),
         });
         match opened {
-            Ok(None) => Ok((Claimed { directory, lock: None }, record)),
-            Ok(Some(own)) => Ok((Claimed { directory: own, lock: Some(directory) }, record)),
+            Ok(None) => Ok(claim),
+            Ok(Some(own)) => Ok(Claim { directory: own, lock: Some(claim.directory), ..claim }),
             Err(error) => {
-                let _ = store.remove(directory.as_fd(), id);
+                let _ = store.remove(claim.directory.as_fd(), id);
                 Err(error)
             }
         }
@@ -205,18 +205,17 @@ impl CreateContext<'_> {
         Ok(())
     }
 
-    /// Writes the record and runs the plan.
+    /// Writes the record, and runs the plan: start, record, commit.
     fn launch_in(
         &self,
-        claimed: &mut Claimed,
-        file: OwnedFd,
+        claim: &mut Claim,
         request: &Request<'_>,
         plan: &'static Plan,
-        input: LaunchInput<'_>,
-    ) -> Result<LaunchResult, Error> {
+        (mut given, network): (Vec<(Slot, OwnedFd)>, Option<Network>),
+        mut fork: Option<Fork<'_>>,
+    ) -> Result<(Header, Record, Launched, Option<OwnedFd>), Error> {
         let (options, trace) = (self.options, self.trace);
-        let LaunchInput { requests, mut fork, mut given } = input;
-        let Claimed { directory, lock } = claimed;
+        let Claim { directory, record: file, lock } = claim;
         let notify = self.listen_for_readiness(request, directory)?;
         let record = self.describe(request, plan)?;
         let linux = self.spec.linux.as_ref();
@@ -229,106 +228,97 @@ impl CreateContext<'_> {
             let make = || own.make_directory();
             trace.work(Phase::Mounts, "make directory", options.id, make)?;
         }
-        let redirected = self.keep_output(directory)?;
+        let _redirected = self.keep_output(directory)?;
         if request.wait_for_start {
             trace.point("listen", START)?;
-            given.start = Some(listen_for_start(directory)?);
+            given.push((Slot::START, listen_for_start(directory)?));
         }
-        if let Some(requests) = requests {
-            given.requests = Some(requests.listen_in(directory.as_fd())?);
+        if let Some((_, requests)) = given.iter().find(|(slot, _)| *slot == Slot::REQUESTS) {
+            template::listen_in(directory.as_fd(), requests)?;
         }
         let bundle = c_path(self.bundle.path.as_str()).context("find", &self.bundle.path)?;
+
+        let mut born = launch::start(plan, given, network, &bundle, trace)?;
+        if let Some(fork) = &mut fork {
+            // Not later: once init is admitted, this command may have to wait for a CPU.
+            let since = trace.clock();
+            let asked = fork.ask(born.init()?, plan, request.cgroup.as_ref());
+            trace.add(Phase::Bootstrap, "ask for fork", "", (since, trace.clock()));
+            asked.map_err(|reason| self.refused_by_template(reason, fork, &mut born))?;
+        }
         let mut header = None;
-        // Closed after the launch.
-        let mut of_fork = None;
-        let mut on_turn = |turn: Turn<'_>| match turn {
-            Turn::Cloned => {
-                if let Some(fork) = &mut fork {
-                    let since = trace.clock();
-                    // If this fails, it is tried again once init exists.
-                    let _ = fork.prepare(plan, request.cgroup.as_ref());
-                    trace.add(Phase::Bootstrap, "describe program", "", (since, trace.clock()));
-                }
-                Ok(())
+        born.record(|init| {
+            trace.point("identify", "init")?;
+            let identity = Identity::of(init.pid, &init.pidfd).context("fstat", "pidfd")?;
+            trace.point("write", directory::RECORD)?;
+            header = Some(draft.complete(init.pid, identity)?);
+            if let Some(own) = self.record_of_rootfs() {
+                own.add_process(identity)?;
             }
-            Turn::Exists(child) => {
-                // Not later: once init is admitted, this command may have to wait for a CPU.
-                if let Some(fork) = &mut fork {
-                    let since = trace.clock();
-                    let asked = fork.ask(child, plan, request.cgroup.as_ref());
-                    trace.add(Phase::Bootstrap, "ask for fork", "", (since, trace.clock()));
-                    asked.map_err(|reason| self.give_up_template(reason, fork))?;
-                }
-                Ok(())
+            if let Some(TemplateUse::Become { .. }) = options.template
+                && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
+            {
+                template::grant(cgroup, &linux.uid_mappings);
             }
-            Turn::Born(child) => {
-                trace.point("identify", "init")?;
-                let identity = Identity::of(child.pid, &child.pidfd).context("fstat", "pidfd")?;
-                trace.point("write", directory::RECORD)?;
-                header = Some(draft.complete(child.pid, identity)?);
-                if let Some(own) = self.record_of_rootfs() {
-                    own.add_process(identity)?;
-                }
-                if let Some(TemplateUse::Become { .. }) = options.template
-                    && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
-                {
-                    template::grant(cgroup, &linux.uid_mappings);
-                }
-                announce(child, "standard", options.pid_file, options.pidfd_socket, trace)
-            }
-            // Closes this command's descriptor of the lock. Init holds a duplicate until its execve(2), so that other
-            // commands see the container once its program begins.
-            Turn::PreCommit(forked) => {
-                if let Some(mut fork) = fork.take() {
-                    let program = fork.complete(plan, trace);
-                    let program = program.map_err(|reason| self.give_up_template(reason, &fork))?;
-                    *forked.borrow_mut() = Some(program);
-                    of_fork = fork.take_cgroup();
-                }
-                *lock = None;
-                Ok(())
-            }
+            announce(init, "standard", options.pid_file, options.pidfd_socket, trace)
+        })?;
+        born.prepare()?;
+        // The cgroup's directory is closed after the launch.
+        let (forked, _cgroup) = match fork {
+            None => (None, None),
+            Some(mut fork) => match fork.complete(plan, trace) {
+                Ok(program) => (Some(program), fork.take_cgroup()),
+                Err(reason) => return Err(self.refused_by_template(reason, &fork, &mut born)),
+            },
         };
-        let launched = launch::launch(plan, given, &bundle, trace, &mut on_turn)?;
-        drop((redirected, of_fork));
+        // Init holds a duplicate of the lock's descriptor until its execve(2), so that other commands see the container
+        // once its program begins.
+        *lock = None;
+        let launched = born.commit(forked)?;
         let header = header.ok_or_else(|| {
             let missing = sys::Error::new("record", "process", sys::Errno::CHILD);
             Error::Launch(launch::Error::from(missing).of_plan(plan))
         })?;
-        Ok(LaunchResult { header, record, launched, notify, is_run: !request.wait_for_start })
+        Ok((header, record, launched, notify))
     }
 
-    /// Keeps the reason why the template does not fork the program; returns the error that ends the launch.
+    /// Ends the launch because the template does not fork the program; returns the error.
     #[cold]
-    fn give_up_template(&self, reason: Refusal, fork: &Fork<'_>) -> sys::Error {
+    fn refused_by_template(&self, reason: Refusal, fork: &Fork<'_>, born: &mut Born<'_>) -> Error {
         // If another command has killed init, the container is to be gone, not to be made again.
-        let is_killed = fork.has_lost_init();
-        if !is_killed || self.template.as_ref().is_some_and(Template::has_ended) {
-            *self.refusal.borrow_mut() = Some(reason);
+        let is_killed = fork.has_lost_init() && !fork.template.has_ended();
+        let name = fork.template.name.as_str();
+        let error = born.fail(sys::Error::new("fork", name, sys::Errno::CANCELED));
+        match is_killed {
+            true => Error::Launch(error),
+            false => self.not_forked(reason),
         }
-        let name = self.template.as_ref().map(|template| template.name.clone());
-        sys::Error::new("fork", name.unwrap_or_default(), sys::Errno::CANCELED)
     }
 
-    /// Returns the error of a failed launch. If the template is the reason, the caller may start the container without
-    /// it, unless hooks have already run. If the template has ended, the kernel has killed init.
+    /// Returns the error of a failed launch: if the template has ended, the kernel has killed init.
     #[cold]
     fn reason_of(&self, error: Error) -> Error {
-        let Some(template) = &self.template else { return error };
-        let reason = match self.refusal.take() {
-            Some(reason) => reason,
-            None if template.has_ended() => "has ended".into(),
-            None => return error,
-        };
+        match (&self.template, error) {
+            (_, error @ Error::NotForked { .. }) => error,
+            (Some(template), _) if template.has_ended() => self.not_forked("has ended".into()),
+            (_, error) => error,
+        }
+    }
+
+    /// Returns the error of a launch that failed because of the template. The caller may start the container without it,
+    /// unless hooks have already run.
+    #[cold]
+    fn not_forked(&self, reason: Refusal) -> Error {
         let now = self.trace.clock();
         self.trace.add(Phase::Bootstrap, "refused by template", &reason, (now, now));
-        let name = template.name.clone();
+        let template = self.template.as_ref().map(|template| template.name.clone());
+        let template = template.unwrap_or_default();
         let hooks = &self.spec.hooks;
         let lists = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
         match lists.iter().all(|list| list.is_empty()) {
-            true => Error::NotForked { template: name, reason },
+            true => Error::NotForked { template, reason },
             false => Error::Text(format!(
-                "template {name} {reason}; because hooks have run, the program is not executed \
+                "template {template} {reason}; because hooks have run, the program is not executed \
                  instead: start the container again"
             )),
         }
@@ -361,31 +351,6 @@ impl CreateContext<'_> {
         }
     }
 
-    /// Returns the container after the launch. Destroys it if init does not release the lock.
-    fn finish(&self, directory: OwnedFd, result: LaunchResult) -> Result<LaunchedContainer, Error> {
-        let LaunchResult { header, record, launched, notify, is_run } = result;
-        let Launched { child, program_since, pending, rootfs } = launched;
-        let (root, trace) = (Rc::clone(self.store.root_fd()), self.trace);
-        if let Some(prepared) = &self.prepared {
-            prepared.keep();
-            prepared.tell(trace, rootfs.as_ref().map(|rootfs| rootfs.counts).unwrap_or_default());
-        }
-        if let Some(snapshot) = &self.snapshot {
-            snapshot.keep();
-        }
-        let (filter, is_begun) = (Vec::new(), false);
-        let container = Container { root, directory, header, record, is_begun, filter, trace };
-        if is_run
-            && pending.is_none()
-            && let Err(error) = await_release(&container)
-        {
-            self.take_back_pid_file();
-            let _ = container.destroy(self.options.warn);
-            return Err(error);
-        }
-        Ok(LaunchedContainer { container, child, pending, program_since, notify, _rootfs: rootfs })
-    }
-
     fn take_back_pid_file(&self) {
         if let Some(path) = self.options.pid_file {
             pid_file::remove(path);
@@ -399,16 +364,6 @@ fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;
     Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
-}
-
-/// The results of a launch, from which `finish` creates the value `LaunchedContainer`.
-struct LaunchResult {
-    header: Header,
-    record: Record,
-    launched: Launched,
-    notify: Option<OwnedFd>,
-    /// Whether the container's program does not wait for `start`.
-    is_run: bool,
 }
 
 fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {

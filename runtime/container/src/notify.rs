@@ -8,7 +8,6 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use plan::Request;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, chmodat, mkdirat, unlinkat};
@@ -19,12 +18,13 @@ use rustix::net::{
 };
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
-use spec::{InRoot, Mount, Spec, Str};
+use spec::{InRoot, Mount, Str};
 use sys::Context;
 
-use crate::Trace;
+use crate::create_context::{CreateContext, Purpose};
 use crate::directory::{NOTIFY_DIRECTORY, NOTIFY_SOCKET, path_in};
 use crate::path::absolute;
+use crate::{Error, Trace};
 
 const VARIABLE: &str = "NOTIFY_SOCKET";
 /// The directory of the socket in the container.
@@ -42,26 +42,6 @@ impl Manager {
     /// Returns the manager named by the command's environment.
     pub fn of(env: sys::Args) -> Option<Self> {
         env.env(VARIABLE).filter(|path| !path.is_empty()).map(Self)
-    }
-
-    /// Adds the container's socket to the configuration.
-    pub fn add(
-        self,
-        spec: &mut Spec<'_>,
-        request: &mut Request<'_>,
-        root: &str,
-    ) -> Result<(), crate::Error> {
-        let source = format!("{}/{}/{NOTIFY_DIRECTORY}", absolute(root)?, request.id);
-        let options = ["bind", "nosuid", "noexec", "nodev", "ro"];
-        spec.mounts.push(Mount {
-            destination: InRoot::known(INSIDE),
-            kind: Str::new("bind"),
-            source: Some(source.into()),
-            options: options.map(Str::new).into(),
-            ..Mount::default()
-        });
-        request.extra_env.push(format!("{VARIABLE}={INSIDE}/notify.sock"));
-        Ok(())
     }
 
     fn connect(self) -> Result<OwnedFd, sys::Error> {
@@ -105,6 +85,27 @@ impl Manager {
             }
         }
     }
+}
+
+/// Adds the container's socket to the configuration, if there is a service manager.
+pub(crate) fn add(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    if context.purpose != Purpose::Restore {
+        context.manager = Manager::of(context.options.env);
+    }
+    if context.manager.is_none() {
+        return Ok(false);
+    }
+    let root = absolute(context.store.path())?;
+    let source = format!("{root}/{}/{NOTIFY_DIRECTORY}", context.options.id);
+    context.spec.mounts.push(Mount {
+        destination: InRoot::known(INSIDE),
+        kind: Str::new("bind"),
+        source: Some(source.into()),
+        options: ["bind", "nosuid", "noexec", "nodev", "ro"].map(Str::new).into(),
+        ..Mount::default()
+    });
+    context.extra_env.push(format!("{VARIABLE}={INSIDE}/notify.sock"));
+    Ok(true)
 }
 
 /// Creates the directory of the container's socket with mode 0755, regardless of the umask.

@@ -80,24 +80,12 @@ pub struct CreateOptions<'a> {
     pub warn: Warn<'a>,
 }
 
-impl CreateOptions<'_> {
-    /// Returns the same options for a container whose program no template forks. The first attempt has already printed
-    /// the warnings.
-    #[cold]
-    pub(crate) fn executed(&self) -> Self {
-        let args = match self.template {
-            Some(TemplateUse::From { args, .. }) => args,
-            _ => &[],
-        };
-        let template = Some(TemplateUse::Ignored { args });
-        Self { template, warn: Warn::default(), ..self.clone() }
-    }
-
-    /// Returns the same options without CLONE_INTO_CGROUP: init is created outside its cgroup and then moved to it.
-    #[cold]
-    pub(crate) fn born_outside(&self) -> Self {
-        let fast_paths = self.fast_paths - FastPaths::CLONE_INTO_CGROUP;
-        Self { fast_paths, ..self.clone() }
+/// Returns the fast paths to use. With a pidfd socket, init is not created in its cgroup: the pidfd of an init that the
+/// kernel kills for that could not be withdrawn.
+pub(crate) fn safe_fast_paths(wanted: FastPaths, pidfd_socket: Option<&str>) -> FastPaths {
+    match pidfd_socket {
+        None => wanted,
+        Some(_) => wanted - FastPaths::CLONE_INTO_CGROUP,
     }
 }
 

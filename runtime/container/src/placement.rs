@@ -3,13 +3,14 @@
 
 use alloc::string::ToString;
 use cgroup::Hierarchies;
-use cgroup::pool::{self, Size, Taken};
+use cgroup::pool::{self, Size};
 use spec::Spec;
 use spec::resources::{Cpu, Memory};
 use topology::pin::Pin;
 use topology::{List, Topology};
 
-use crate::{CgroupDriver, CreateOptions, Error};
+use crate::create_context::{CreateContext, Purpose};
+use crate::{CgroupDriver, Error};
 
 /// The annotation equivalent to `--pin`.
 pub(crate) const PIN: &str = "run.dayfly.pin";
@@ -27,12 +28,14 @@ fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Opt
 ///
 /// # Errors
 /// If the words are invalid, or if they select CPUs that do not exist.
-pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<(), Error> {
-    let Some(words) = asked(options.pin, spec, &[PIN]) else { return Ok(()) };
+pub(crate) fn pin(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    context.trace.point("place", context.options.id)?;
+    let spec = &mut context.spec;
+    let Some(words) = asked(context.options.pin, spec, &[PIN]) else { return Ok(false) };
     let wrong = |error| Error::Pin { option: "pin", error };
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
-    let Some(linux) = spec.linux.as_mut() else { return Ok(()) };
+    let Some(linux) = spec.linux.as_mut() else { return Ok(false) };
     let resources = linux.resources.get_or_insert_default();
     let cpu = resources.cpu.get_or_insert_with(Cpu::default);
     let online = topology.online();
@@ -45,18 +48,19 @@ pub(crate) fn pin(spec: &mut Spec<'_>, options: &CreateOptions<'_>) -> Result<()
     if cpu.mems.is_empty() {
         cpu.mems = placement.mems.to_string();
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Takes a cgroup from the requested pool, if any.
 ///
 /// # Errors
 /// If there is no such pool, or if the cgroup driver is not cgroupfs.
-pub(crate) fn pool(
-    spec: &mut Spec<'_>,
-    options: &CreateOptions<'_>,
-) -> Result<Option<Taken>, Error> {
-    let Some(size) = asked(options.pool, spec, &POOL) else { return Ok(None) };
+pub(crate) fn pool(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    let CreateContext { purpose, options, .. } = *context;
+    let spec = &mut context.spec;
+    let Some(size) = asked(options.pool, spec, &POOL).filter(|_| purpose != Purpose::Plan) else {
+        return Ok(false);
+    };
     if options.cgroup_driver != CgroupDriver::Cgroupfs {
         return Err(Error::text("pools are for the cgroupfs driver: leave out --systemd-cgroup"));
     }
@@ -66,5 +70,6 @@ pub(crate) fn pool(
         let memory = resources.memory.get_or_insert_with(Memory::default);
         memory.limit = memory.limit.filter(|limit| *limit != 0).or(Some(limit));
     }
-    Ok(Some(taken))
+    context.pooled = Some(taken);
+    Ok(true)
 }

@@ -13,7 +13,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use rustix::fd::{BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::{Errno, pwrite};
 use rustix::process::Pid;
@@ -188,8 +188,8 @@ pub(crate) struct Stored {
 
 /// A record being written.
 #[derive(Debug)]
-pub(crate) struct Draft {
-    file: OwnedFd,
+pub(crate) struct Draft<'f> {
+    file: BorrowedFd<'f>,
     header: Header,
 }
 
@@ -210,15 +210,15 @@ pub(crate) fn begin(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
 }
 
 /// Writes a record to `file`, before the container has a process.
-pub(crate) fn write(
-    file: OwnedFd,
+pub(crate) fn write<'f>(
+    file: &'f OwnedFd,
     record: &Record,
     swap: i64,
     filter: Option<&seccomp::Program>,
-) -> Result<Draft, sys::Error> {
+) -> Result<Draft<'f>, sys::Error> {
     let (header, bytes) = draft(record, swap, filter)?;
-    sys::stdio::write_all(&file, &bytes).context("write", RECORD)?;
-    Ok(Draft { file, header })
+    sys::stdio::write_all(file, &bytes).context("write", RECORD)?;
+    Ok(Draft { file: file.as_fd(), header })
 }
 
 /// Returns the header and all bytes, including the header, of the record of a container that has no process yet.
@@ -258,11 +258,11 @@ pub(crate) fn decode_any(bytes: &[u8]) -> Option<Stored> {
     decode(bytes, Header::read(bytes)?)
 }
 
-impl Draft {
+impl Draft<'_> {
     /// Adds the process to the record; returns the new header.
     pub(crate) fn complete(&mut self, pid: Pid, identity: Identity) -> Result<Header, sys::Error> {
         self.header.process = Some((pid, identity));
-        pwrite(&self.file, &self.header.bytes(), 0).context("write", RECORD)?;
+        pwrite(self.file, &self.header.bytes(), 0).context("write", RECORD)?;
         Ok(self.header)
     }
 }

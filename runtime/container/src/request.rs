@@ -4,98 +4,121 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use cgroup::pool::Taken;
 use cgroup::systemd::{Instance, Unit};
-use plan::step::Limit;
-use plan::{Caller, Kernel, Request};
-use rustix::fd::{AsFd, OwnedFd};
+use plan::step::{Limit, NumberSet};
+use plan::{Caller, Kernel, ProgramStart, Request};
+use rustix::fd::{AsFd, OwnedFd, RawFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::process::{Resource, getrlimit};
+use rustix::termios::Winsize;
 use spec::{NamespaceKind, Spec};
 
-use crate::bundle::Bundle;
-use crate::create_context::Purpose;
+use crate::create_context::CreateContext;
+use crate::layered::Prepared;
 use crate::options::{CgroupDriver, CreateOptions};
-use crate::{Error, Trace, placement};
+use crate::snapshot::Snapshot;
+use crate::{Error, template};
 
-/// Applies the requested CPUs and pool to the container.
-pub(crate) fn place(
-    spec: &mut Spec<'_>,
-    options: &CreateOptions<'_>,
-    trace: &Trace,
-    purpose: Purpose,
-) -> Result<Option<Taken>, Error> {
-    trace.point("place", options.id)?;
-    placement::pin(spec, options)?;
-    match purpose {
-        Purpose::Start => placement::pool(spec, options),
-        Purpose::Plan => Ok(None),
-    }
+/// How the command starts the program. The fields are those of [`Request`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct StartMode<'a> {
+    pub wait_for_start: bool,
+    pub attended: bool,
+    pub console: Option<plan::Console<'a>>,
+    pub terminal_size: Option<Winsize>,
+    pub own_cpus: Option<NumberSet>,
 }
 
-pub(crate) fn request<'a>(
-    options: &CreateOptions<'a>,
-    bundle: &'a Bundle,
-    spec: &Spec<'_>,
-    wait_for_start: bool,
-    console: Option<plan::Console<'a>>,
-    pooled: Option<&Taken>,
-) -> Result<Request<'a>, Error> {
-    let caller = Caller::probe(options.env.env("PATH"));
-    let rootless = options.rootless.unwrap_or(caller.is_confined());
-    let mut shown_cgroup = None;
-    let cgroup = match options.cgroup_driver {
-        CgroupDriver::Cgroupfs if pooled.is_some() => pooled.map(|taken| taken.location.clone()),
-        CgroupDriver::Cgroupfs => {
-            let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
-            let hierarchies = cgroup::Hierarchies::detect()?;
-            let location = cgroup::Location::resolve(&hierarchies, path, options.id)?;
-            match rootless && path.is_none_or(str::is_empty) && !location.is_permitted() {
-                false => Some(location),
-                true => {
-                    shown_cgroup = Some(without_cgroup(spec, &hierarchies, &location)?);
-                    None
+impl<'a> CreateContext<'a> {
+    /// Returns the request, to which nothing is added later. `filter` is the program of the seccomp profile, `blank`
+    /// whether there is a blank mount namespace, `requests` the socket of a container that becomes a template.
+    pub(crate) fn request(
+        &self,
+        mode: StartMode<'a>,
+        caller: Caller,
+        kernel: Kernel,
+        filter: Option<seccomp::Program>,
+        blank: bool,
+        requests: Option<RawFd>,
+    ) -> Result<Request<'_>, Error> {
+        let Self { options, bundle, spec, trace, .. } = self;
+        trace.point("find", "cgroup")?;
+        let StartMode { wait_for_start, attended, console, terminal_size, own_cpus } = mode;
+        let rootless = options.rootless.unwrap_or(caller.is_confined());
+        let (cgroup, shown_cgroup) = self.cgroups(&caller, rootless)?;
+        let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
+        let listen_fds = listen_fds(options.env);
+        let mut extra_env = Vec::new();
+        if listen_fds > 0 {
+            extra_env.push(format!("LISTEN_FDS={listen_fds}"));
+            extra_env.push("LISTEN_PID=1".to_string());
+        }
+        extra_env.extend(self.extra_env.iter().cloned().chain(requests.map(template::variable)));
+        let layered = self.prepared.as_ref().map(Prepared::root);
+        Ok(Request {
+            id: options.id,
+            bundle: &bundle.path,
+            rootfs: layered.or_else(|| self.snapshot.as_ref().map(Snapshot::root)),
+            program_start: match (&self.template, requests) {
+                (Some(_), _) => ProgramStart::Forked,
+                (None, Some(_)) => ProgramStart::Reaped,
+                (None, None) => ProgramStart::Executed,
+            },
+            wait_for_start,
+            attended,
+            no_pivot: options.no_pivot,
+            no_new_keyring: options.no_new_keyring,
+            preserve_fds: options.preserve_fds.saturating_add(listen_fds),
+            console,
+            terminal_size,
+            extra_env,
+            env: options.env,
+            cgroup,
+            resctrl: rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?,
+            filter,
+            rootless,
+            shown_cgroup,
+            own_cpus,
+            foreign_network: foreign_network(spec, &caller),
+            blank,
+            own_nofile: needs_many_descriptors(spec).then(|| {
+                let own = getrlimit(Resource::Nofile);
+                Limit { resource: Resource::Nofile, soft: own.current, hard: own.maximum }
+            }),
+            caller,
+            kernel,
+        })
+    }
+
+    /// Returns the container's cgroup; without one, the caller's, if a cgroup mount is to show it.
+    fn cgroups(
+        &self,
+        caller: &Caller,
+        rootless: bool,
+    ) -> Result<(Option<cgroup::Location>, Option<cgroup::Location>), Error> {
+        let Self { options, spec, pooled, .. } = self;
+        match options.cgroup_driver {
+            CgroupDriver::Cgroupfs => {
+                if let Some(taken) = pooled {
+                    return Ok((Some(taken.location.clone()), None));
+                }
+                let path = spec.linux.as_ref().and_then(|linux| linux.cgroups_path.as_deref());
+                let hierarchies = cgroup::Hierarchies::detect()?;
+                let location = cgroup::Location::resolve(&hierarchies, path, options.id)?;
+                match rootless && path.is_none_or(str::is_empty) && !location.is_permitted() {
+                    false => Ok((Some(location), None)),
+                    true => Ok((None, Some(without_cgroup(spec, &hierarchies, &location)?))),
                 }
             }
-        }
-        CgroupDriver::Systemd => Some(scope(options, spec, &caller)?),
-        CgroupDriver::Disabled => {
-            if spec.mounts.iter().any(|mount| matches!(&*mount.kind, "cgroup" | "cgroup2")) {
-                shown_cgroup = Some(cgroup::Location::own(&cgroup::Hierarchies::detect()?)?);
+            CgroupDriver::Systemd => Ok((Some(scope(options, spec, caller)?), None)),
+            CgroupDriver::Disabled => {
+                let mut kinds = spec.mounts.iter().map(|mount| &*mount.kind);
+                let is_shown = kinds.any(|kind| matches!(kind, "cgroup" | "cgroup2"));
+                let own = || cgroup::Location::own(&cgroup::Hierarchies::detect()?);
+                Ok((None, is_shown.then(own).transpose()?))
             }
-            None
         }
-    };
-    let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
-    let resctrl = rdt.map(|rdt| cgroup::resctrl::Group::resolve(rdt, options.id)).transpose()?;
-    let listen_fds = listen_fds(options.env);
-    let mut extra_env = Vec::new();
-    if listen_fds > 0 {
-        extra_env.push(format!("LISTEN_FDS={listen_fds}"));
-        extra_env.push("LISTEN_PID=1".to_string());
     }
-    let own_nofile = needs_many_descriptors(spec).then(|| {
-        let own = getrlimit(Resource::Nofile);
-        Limit { resource: Resource::Nofile, soft: own.current, hard: own.maximum }
-    });
-    let kernel = Kernel { fast_paths: options.fast_paths, ..Kernel::probe() };
-    Ok(Request {
-        wait_for_start,
-        no_pivot: options.no_pivot,
-        no_new_keyring: options.no_new_keyring,
-        preserve_fds: options.preserve_fds.saturating_add(listen_fds),
-        console,
-        extra_env,
-        env: options.env,
-        cgroup,
-        resctrl,
-        rootless,
-        shown_cgroup,
-        foreign_network: foreign_network(spec, &caller),
-        own_nofile,
-        caller,
-        ..Request::new(options.id, &bundle.path, kernel)
-    })
 }
 
 /// Returns whether a start may need more descriptors than the lowest limit that callers usually have. A start of an
@@ -177,9 +200,9 @@ fn without_cgroup(
 /// were passed to an ancestor.
 pub(crate) fn listen_fds(env: sys::Args) -> u32 {
     let number = |name| env.env(name).and_then(|text| text.parse::<u32>().ok());
-    let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+    let own = || rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
     match number("LISTEN_FDS") {
-        Some(count) if number("LISTEN_PID") == Some(own) => count,
+        Some(count) if number("LISTEN_PID") == Some(own()) => count,
         _ => 0,
     }
 }

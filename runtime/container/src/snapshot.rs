@@ -25,17 +25,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
-use plan::{GivenRoot, RootSource};
+use plan::{GivenRoot, Kernel, RootSource};
 use serde::Deserialize;
 use spec::{InRoot, Spec, Str};
 
 pub use self::host::{mount_on_host, unmount_on_host};
 use self::read::{Reader, Root, refused};
 use self::words::Ids;
+use crate::create_context::{CreateContext, Purpose};
 use crate::layered::place;
 use crate::layered::record::LayeredRecord;
-use crate::options::CreateOptions;
-use crate::{Error, Store, time};
+use crate::{Error, time};
 
 /// The annotation that chooses where the root filesystem is mounted: with `host`, in the bundle's directory, where the
 /// host's processes see it.
@@ -137,19 +137,18 @@ impl Drop for Snapshot {
     }
 }
 
-/// Prepares the root filesystem that `options` give as a list of mounts, if any. Mounts below the root become the first
-/// mounts of the configuration.
+/// Prepares the root filesystem that is given as a list of mounts. Those below the root become the first mounts of the
+/// configuration.
 ///
 /// # Errors
 /// If a mount is of an unsupported type or cannot be created; the message contains type and reason.
 pub(crate) fn prepare(
-    store: &Store,
-    options: &CreateOptions<'_>,
-    bundle: &str,
-    spec: &mut Spec<'_>,
-    version: (u32, u32),
-) -> Result<Option<Snapshot>, Error> {
-    let Some((first, below)) = options.rootfs.split_first() else { return Ok(None) };
+    context: &mut CreateContext<'_>,
+    first: &RootMount<'_>,
+    below: &[RootMount<'_>],
+) -> Result<Snapshot, Error> {
+    let CreateContext { store, purpose, bundle, options, .. } = *context;
+    let spec = &mut context.spec;
     if options.layered.is_some() {
         return Err(Error::text("a root filesystem consists either of layers or of mounts"));
     }
@@ -166,6 +165,7 @@ pub(crate) fn prepare(
     }
     let owner = format!("{}/{}", store.path(), options.id);
     let directory = format!("{owner}/layers");
+    let version = Kernel::probe().version;
     let reader = Reader { version, mode: options.rootfs_mode, directory: &directory };
     let (root, ids) = reader.root(first)?;
     let is_labelled = spec.linux.as_ref().is_some_and(|linux| linux.mount_label.is_some());
@@ -187,6 +187,8 @@ pub(crate) fn prepare(
             owner: owner.clone(),
         })
     });
-    let place = place(bundle, spec, options.no_pivot);
-    Ok(Some(Snapshot { root, ids, place, record, kept: Cell::new(false) }))
+    let place = place(&bundle.path, spec, options.no_pivot);
+    // A plan has made nothing on the host that could be released.
+    let kept = Cell::new(purpose == Purpose::Plan);
+    Ok(Snapshot { root, ids, place, record, kept })
 }

@@ -40,10 +40,14 @@ pub struct Store {
 /// A container's directory that this command has created and locked.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    /// The directory, locked for the life of the descriptor.
+    /// The directory.
     pub directory: OwnedFd,
     /// The record's file, still empty.
     pub record: OwnedFd,
+    /// A second descriptor of the directory, which holds the lock. It is used if init does not wait for `start`: the
+    /// command closes the descriptor when init continues, and init's duplicate keeps the lock until execve(2). If
+    /// `None`, `directory` holds the lock.
+    pub lock: Option<OwnedFd>,
 }
 
 impl Store {
@@ -210,7 +214,7 @@ impl Store {
                         continue;
                     }
                     match record::begin(directory.as_fd()) {
-                        Ok(record) => return Ok(Claim { directory, record }),
+                        Ok(record) => return Ok(Claim { directory, record, lock: None }),
                         // The directory belongs to the command that created the record.
                         Err(Errno::EXIST) => return Err(Error::Exists(id.into())),
                         // Another command has removed the directory, which it took for an earlier one of this name.

@@ -262,7 +262,7 @@ mod tests {
     fn a_launch_names_the_rule_that_its_plan_breaks() {
         let plan = with_steps(|step| step.label().name == "commit");
         let tracer = Tracer::off();
-        let launched = crate::launch(plan, crate::Given::default(), c"/", &tracer, &mut |_| Ok(()));
+        let launched = crate::start(plan, Vec::new(), None, c"/", &tracer);
         let error = launched.map(|_| ()).unwrap_err();
         let Error::Plan { broken, .. } = &error else { panic!("{error}") };
         let told = error.to_string();

@@ -34,15 +34,12 @@ impl Mounts {
     /// The error of the step that failed. Mounts that were attached on the host are detached.
     pub fn make(plan: &'static Plan, tracer: &Tracer) -> Result<Self, Error> {
         let _raised = Raised::for_plan(plan);
-        let slots = slots_of(plan);
-        let mut on_turn = |_: crate::Turn<'_>| Ok(());
-        let mut parent = Parent::new(plan, &slots, tracer, c"/", &mut on_turn);
+        let mut parent = Parent::new(plan, slots_of(plan), tracer, c"/");
         for step in plan.parent.iter().filter(|step| is_meant(step)) {
             parent.step(step)?;
         }
         let rootfs = parent.rootfs.take().map(rootfs::Assembly::finish);
-        drop(parent);
-        Ok(Self { plan, slots, _raised, rootfs })
+        Ok(Self { plan, slots: parent.slots, _raised, rootfs })
     }
 
     /// Returns the root filesystem, if it is assembled from layers.

@@ -13,7 +13,6 @@ mod pins;
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::ffi::CStr;
 
 use cgroup::Cgroup;
@@ -27,49 +26,29 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::sched::Affinity;
-use trace::{Failed, Tracer};
+use trace::Tracer;
 
 use crate::holder::Holder;
 use crate::network::Network;
 use crate::{Error, id_helper};
-use init::Slots;
+use init::OwnedSlots;
 use init::channel::{self, Message, Word};
-use init::fault::{self, Place};
 use init::take::OUT_OF_ORDER;
 
 use crate::error::words;
-use attempt::{CgroupEntry, CloneSpec};
 use hear::unexpected;
 pub(crate) use hear::{await_message, not_executed};
 
 const PROC_SUPER_MAGIC: i64 = 0x9fa0;
 
-/// A point of a launch at which the caller acts.
-#[derive(Debug, Clone, Copy)]
-pub enum Turn<'a> {
-    /// An intermediate with its own memory is creating init, which takes some 0.3 ms. An error is ignored. If init has to
-    /// be created in another way, this turn comes again.
-    Cloned,
-    /// Init exists. If the plan has an admission, init waits for it.
-    Exists(&'a Child),
-    /// Init is to be recorded. No program of the container runs before the callback returns.
-    Born(&'a Child),
-    /// The parent is about to send init the message that it may continue ([`Word::Commit`]). The callback may provide
-    /// the pidfd of a process that a template has forked to run as the program ([`Word::Forked`]).
-    PreCommit(&'a RefCell<Option<OwnedFd>>),
-}
-
-/// A callback that is called at each [`Turn`] of a launch.
-pub type OnTurn<'a> = dyn FnMut(Turn<'_>) -> Result<(), sys::Error> + 'a;
-
 /// A launch in progress.
+#[derive(Debug)]
 pub(crate) struct Parent<'a> {
     pub plan: &'static Plan,
-    pub slots: &'a Slots<'a>,
+    pub slots: OwnedSlots,
     pub tracer: &'a Tracer,
     /// The working directory of hooks.
     pub bundle: &'a CStr,
-    pub on_turn: &'a mut OnTurn<'a>,
     /// The cgroup. It is removed when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
     /// The process that keeps the cgroup's systemd scope alive until init is in it.
@@ -93,6 +72,8 @@ pub(crate) struct Parent<'a> {
     pub own_cpus: Option<Box<Affinity>>,
     /// The open file of this process's OOM score, and the score before it was set to init's.
     pub own_oom_score: Option<(OwnedFd, Vec<u8>)>,
+    /// The process that a template has forked to run as the program.
+    pub forked: Option<OwnedFd>,
     /// The time at which the parent noticed that init had executed its program, for the trace.
     pub program_since: u64,
     /// The root filesystem, if it is assembled from layers.
@@ -105,17 +86,15 @@ impl<'a> Parent<'a> {
     /// Returns a launch that has not begun.
     pub(crate) fn new(
         plan: &'static Plan,
-        slots: &'a Slots<'a>,
+        slots: OwnedSlots,
         tracer: &'a Tracer,
         bundle: &'a CStr,
-        on_turn: &'a mut OnTurn<'a>,
     ) -> Self {
         Self {
             plan,
             slots,
             tracer,
             bundle,
-            on_turn,
             cgroup: None,
             holder: None,
             is_not_born_inside: false,
@@ -128,6 +107,7 @@ impl<'a> Parent<'a> {
             entrances: None,
             own_cpus: None,
             own_oom_score: None,
+            forked: None,
             program_since: 0,
             rootfs: None,
             copies: pins::Copies::default(),
@@ -136,27 +116,9 @@ impl<'a> Parent<'a> {
 }
 
 impl Parent<'_> {
-    /// Runs the plan's list of steps for the parent.
-    pub(crate) fn run(&mut self) -> Result<(), Error> {
-        let plan = self.plan;
-        for (number, step) in plan.parent.iter().enumerate() {
-            let start = self.tracer.clock();
-            let result = match fault::strike(Place::Parent, number) {
-                Ok(()) => self.step(step),
-                Err(errno) => {
-                    let label = step.label();
-                    Err(sys::Error::new(label.name, label.object, errno).into())
-                }
-            };
-            self.tracer.step(plan, number, start, result.as_ref().err().map_or(0, Failed::errno));
-            result.map_err(|error| self.reason_of(step, error))?;
-        }
-        Ok(())
-    }
-
-    /// Returns the reason why a step failed: the failure that init has reported, if any, or else the step's own error.
+    /// Returns the reason of a failure: that which init has reported, if any, or else `error`.
     #[cold]
-    fn reason_of(&self, step: &ParentStep, error: Error) -> Error {
+    pub(crate) fn reason_of(&self, error: Error) -> Error {
         let heard = match (&error, &self.channel) {
             (Error::Parent(_) | Error::Cgroup(_) | Error::Resctrl(_), Some(channel)) => {
                 channel::heard_failure(channel)
@@ -167,15 +129,21 @@ impl Parent<'_> {
             Some(failed) => {
                 unexpected(self.plan, failed, &Message::Ready, || Error::death(self.plan, None))
             }
-            None => match error {
-                Error::Parent(error) if error.op != OUT_OF_ORDER => {
-                    match purpose::of_parent(self.plan, step) {
-                        Some(mount) => Error::Mount { mount, error },
-                        None => error.into(),
-                    }
+            None => error,
+        }
+    }
+
+    /// Adds to the error of a step the mount that it was for.
+    #[cold]
+    pub(crate) fn told_of_step(&self, step: &ParentStep, error: Error) -> Error {
+        match error {
+            Error::Parent(error) if error.op != OUT_OF_ORDER => {
+                match purpose::of_parent(self.plan, step) {
+                    Some(mount) => Error::Mount { mount, error },
+                    None => error.into(),
                 }
-                error => error,
-            },
+            }
+            error => error,
         }
     }
 
@@ -209,12 +177,11 @@ impl Parent<'_> {
                 self.slots.set(*slot, made);
             }
             ParentStep::MapLayers { user_namespace } => {
-                let slots = self.slots;
                 let user_namespace = match user_namespace {
-                    Some(slot) => Some(slots.get(*slot).ok_or_else(no_child)?),
+                    Some(slot) => Some(self.slots.get(*slot).ok_or_else(no_child)?),
                     None => None,
                 };
-                self.rootfs()?.map_layers(user_namespace)?;
+                assembly(self.plan, &mut self.rootfs)?.map_layers(user_namespace)?;
             }
             ParentStep::OpenLayers => self.rootfs()?.open_layers()?,
             ParentStep::MakeUpper => self.rootfs()?.make_upper()?,
@@ -256,11 +223,7 @@ impl Parent<'_> {
             ParentStep::EnterPidNamespace { slot } => self.enter_pid_namespace(*slot)?,
             ParentStep::EnterNamespace { slot, kind } => self.enter_namespace(*slot, *kind)?,
             ParentStep::RunOn(cpus) => self.run_on(cpus)?,
-            ParentStep::Clone { flags, intermediate, memory, time, into_cgroup, thread_move } => {
-                let entry = CgroupEntry { into_cgroup: *into_cgroup, thread_move: *thread_move };
-                let spec = CloneSpec { flags: *flags, intermediate: *intermediate, time: *time };
-                self.clone_init(spec, entry, *memory)?;
-            }
+            ParentStep::Clone { .. } => self.clone_init()?,
             ParentStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
             ParentStep::MakeNetwork => self.make_network()?,
             ParentStep::MoveNetDevices { namespace, devices } => {
@@ -282,21 +245,15 @@ impl Parent<'_> {
             ParentStep::InheritOomScore(score) => self.take_on_oom_score(*score)?,
             ParentStep::RestoreOomScore => self.restore_oom_score()?,
             ParentStep::EnterResctrl => self.enter_resctrl()?,
-            ParentStep::RecordBirth => {
-                let child = self.child.as_ref().ok_or_else(no_child)?;
-                (self.on_turn)(Turn::Born(child))?;
-            }
+            // The caller does it: `Born::record`.
+            ParentStep::RecordBirth => {}
             ParentStep::RunHooks => self.run_hooks()?,
             ParentStep::SendListener(agent) => self.send_listener(agent)?,
             ParentStep::AwaitReady => self.await_message(&Message::Ready)?,
-            ParentStep::Commit => {
-                let forked = RefCell::new(None);
-                (self.on_turn)(Turn::PreCommit(&forked))?;
-                match forked.take() {
-                    None => self.say(Word::Commit)?,
-                    Some(program) => self.say_forked(&program)?,
-                }
-            }
+            ParentStep::Commit => match self.forked.take() {
+                None => self.say(Word::Commit)?,
+                Some(program) => self.say_forked(&program)?,
+            },
             ParentStep::AwaitExec => {
                 self.await_message(&Message::Closed)?;
                 self.program_since = self.tracer.clock();
@@ -307,9 +264,25 @@ impl Parent<'_> {
 
     /// Returns the root filesystem being assembled.
     fn rootfs(&mut self) -> Result<&mut rootfs::Assembly<'static>, Error> {
-        let recipe = self.plan.rootfs.as_deref().ok_or_else(no_child)?;
-        Ok(self.rootfs.get_or_insert_with(|| rootfs::Assembly::new(recipe)))
+        assembly(self.plan, &mut self.rootfs)
     }
+
+    /// Returns a duplicate of the connection to the console socket, if a step of the plan made this connection.
+    #[cold]
+    pub(crate) fn connected_console(&self) -> Option<OwnedFd> {
+        let mut steps = self.plan.parent.iter();
+        let connects = steps.any(|step| matches!(step, ParentStep::ConnectConsole { .. }));
+        let console = self.slots.get(Slot::CONSOLE).filter(|_| connects)?;
+        rustix::io::fcntl_dupfd_cloexec(console, 3).ok()
+    }
+}
+
+fn assembly<'r>(
+    plan: &'static Plan,
+    rootfs: &'r mut Option<rootfs::Assembly<'static>>,
+) -> Result<&'r mut rootfs::Assembly<'static>, Error> {
+    let recipe = plan.rootfs.as_deref().ok_or_else(no_child)?;
+    Ok(rootfs.get_or_insert_with(|| rootfs::Assembly::new(recipe)))
 }
 
 /// Checks that the host uses a security module, by runc's rules. AppArmor must be enabled. For SELinux, selinuxfs must
@@ -335,7 +308,7 @@ fn require(module: SecurityModule) -> Result<(), Error> {
 
 /// Returns the error of a step that needs a process or descriptor which no earlier step has created. [`Error::of_plan`]
 /// then finds the rule that the plan breaks.
-fn no_child() -> sys::Error {
+pub(crate) fn no_child() -> sys::Error {
     sys::Error::new(OUT_OF_ORDER, "launch", Errno::CHILD)
 }
 

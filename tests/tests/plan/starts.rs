@@ -37,7 +37,7 @@ const CASES: &[Case] = &[
 ];
 
 /// What the command does besides the parent's steps, by the beginning of its name in the trace.
-const OF_COMMAND: [&str; 37] = [
+const OF_COMMAND: [&str; 36] = [
     "admit forked program",
     "announce pid",
     "ask for fork",
@@ -52,7 +52,6 @@ const OF_COMMAND: [&str; 37] = [
     "claim",
     "compile plan",
     "container runs",
-    "describe program",
     "exec dayfly",
     "find blank namespace",
     "find cgroup",
@@ -87,9 +86,10 @@ fn step(name: &str, object: &str, id: &str) -> String {
     })
 }
 
-/// Asserts that the plan with these options has exactly the steps of a `run` with them.
+/// Asserts that the plan with these options has exactly the steps of a `run` with them. Returns the passes that have an
+/// effect on the configuration.
 #[track_caller]
-fn alike(c: &Container<'_>, flags: &[&str], change: &dyn Fn(Call) -> Call) {
+fn alike(c: &Container<'_>, flags: &[&str], change: &dyn Fn(Call) -> Call) -> Value {
     let bundle = c.bundle.to_string_lossy();
     let plan = [&["plan", "--run", "--format", "json"], flags, &[&bundle]].concat();
     let call = |call: Call| change(call).run();
@@ -99,6 +99,7 @@ fn alike(c: &Container<'_>, flags: &[&str], change: &dyn Fn(Call) -> Call) {
     let trace = ["--trace", file.to_str().expect("path")];
     call(c.bundle_call("run", &[&trace, flags].concat())).ok();
     compare(&plan, &fs::read_to_string(&file).expect("trace"), &c.id);
+    plan["passes"].clone()
 }
 
 #[track_caller]
@@ -125,7 +126,8 @@ fn compare(plan: &Value, trace: &str, id: &str) {
 }
 
 fn plain(bed: &Bed) {
-    alike(&bed.bundle().args(&["/bin/true"]).make(), &[], &|call| call);
+    let passes = alike(&bed.bundle().args(&["/bin/true"]).make(), &[], &|call| call);
+    assert_eq!(passes, json!([]));
 }
 
 fn options_of_starts(bed: &Bed) {
@@ -137,7 +139,8 @@ fn options_of_starts(bed: &Bed) {
 }
 
 fn pinned(bed: &Bed) {
-    alike(&bed.bundle().args(&["/bin/true"]).make(), &["--pin", "node:0"], &|call| call);
+    let c = bed.bundle().args(&["/bin/true"]).make();
+    assert_eq!(alike(&c, &["--pin", "node:0"], &|call| call), json!(["pin"]));
 }
 
 fn under_a_service_manager(bed: &Bed) {
@@ -145,9 +148,10 @@ fn under_a_service_manager(bed: &Bed) {
     let _socket = UnixDatagram::bind(&path).expect("bind");
     let serve = |call: Call| call.env("NOTIFY_SOCKET", path.to_str().expect("path"));
     let c = bed.bundle().args(&["/bin/true"]).make();
-    alike(&c, &[], &serve);
+    assert_eq!(alike(&c, &[], &serve), json!(["notify-socket"]));
     let plan = serve(bed.call(&["plan", c.bundle.to_str().expect("path")])).run().ok();
     assert!(plan.stdout.contains("attach tree /run/notify"), "{plan}");
+    assert!(plan.stdout.contains("\nspec    configuration  pass notify-socket\n"), "{plan}");
 }
 
 fn every_kind_of_hook(bed: &Bed) {
@@ -205,7 +209,7 @@ fn from_layers(bed: &Bed) {
         [&[], &["--userns", "host"], &["--ephemeral"], &["--rootfs-mode", "copy"]];
     for flags in flags {
         let c = bed.bundle().args(&["/bin/true"]).make();
-        alike(&c, &[&own, flags].concat(), &env);
+        assert_eq!(alike(&c, &[&own, flags].concat(), &env), json!(["layers"]));
     }
     assert_eq!(layers.left(), Vec::<String>::new());
 }
@@ -225,7 +229,8 @@ fn from_the_mounts_of_a_snapshot(bed: &Bed) {
         let file = bed.dir.join("mounts.json");
         fs::write(&file, mounts.to_string()).expect("write");
         let c = bed.bundle().args(&["/bin/true"]).make();
-        alike(&c, &["--rootfs-mounts", file.to_str().expect("path")], &|call| call);
+        let flags = ["--rootfs-mounts", file.to_str().expect("path")];
+        assert_eq!(alike(&c, &flags, &|call| call), json!(["rootfs-mounts"]));
     }
 }
 
@@ -235,7 +240,8 @@ fn forked_by_a_template(bed: &Bed) {
         let args = config["process"]["args"].as_array_mut().expect("args");
         args.push(json!("pass"));
     });
-    alike(&c, &["--template", &template.id], &|call| call);
+    let passes = alike(&c, &["--template", &template.id], &|call| call);
+    assert_eq!(passes, json!(["template"]));
     template.delete_force().ok();
 }
 

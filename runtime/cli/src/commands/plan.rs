@@ -20,19 +20,22 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
         let options = CreateOptions { bundle, warn: Warn::default(), ..options };
         let store = state_root::of(invocation.globals, invocation.args)?;
         let store = store.open_for_plan(invocation.trace)?;
-        let plan = container::compile(&store, &options, !values.flag(&PLAN_OF_RUN))?;
-        show(values, &plan)
+        let (plan, passes) = container::compile(&store, &options, !values.flag(&PLAN_OF_RUN))?;
+        show(values, &plan, &passes)
     })
 }
 
-/// Prints the steps, or the rules and whether the plan follows them.
-fn show(values: &Values<'_>, plan: &Plan) -> Result<i32, Failure> {
+/// Prints passes and steps, or the rules and whether the plan follows them.
+fn show(values: &Values<'_>, plan: &Plan, passes: &[&str]) -> Result<i32, Failure> {
     let json = is_json(values.text(&PLAN_FORMAT), "text")?;
     if values.flag(&PLAN_CHECK) {
         let rules = format::rules::Verdicts::of(plan);
         print(&if json { rules.json()? } else { rules.text() })?;
         return Ok(i32::from(rules.has_broken()));
     }
-    print(&if json { format::plan::json(plan)? } else { format::plan::text(plan) })?;
+    print(&match json {
+        true => format::plan::json(plan, passes)?,
+        false => format::plan::text(plan, passes),
+    })?;
     Ok(0)
 }

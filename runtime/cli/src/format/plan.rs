@@ -6,15 +6,19 @@ use core::fmt::Write;
 
 use plan::Plan;
 use serde::Serialize;
-use trace::Label;
+use trace::{Label, Phase};
 
 use crate::failure::Failure;
 
-/// Returns one line per step, with the step's actor, phase, name and object.
-pub fn text(plan: &Plan) -> String {
+/// Returns a line for each pass that has an effect on the configuration, and for each step, with its actor, phase, name
+/// and object.
+pub fn text(plan: &Plan, passes: &[&str]) -> String {
     let (parent, init) = plan::labels(plan);
     let mut text = String::new();
     let _ = writeln!(text, "{:<7} {:<14} STEP", "ACTOR", "PHASE");
+    for pass in passes {
+        let _ = writeln!(text, "{:<7} {:<14} pass {pass}", "spec", Phase::Configuration);
+    }
     for (actor, labels) in [("parent", parent), ("init", init)] {
         for label in labels {
             let _ = write!(text, "{actor:<7} {:<14} {}", label.phase, label.name);
@@ -29,6 +33,7 @@ pub fn text(plan: &Plan) -> String {
 
 #[derive(Serialize)]
 struct Document<'a> {
+    passes: &'a [&'a str],
     parent: Vec<Step<'a>>,
     init: Vec<Step<'a>>,
 }
@@ -41,13 +46,15 @@ struct Step<'a> {
     object: &'a str,
 }
 
-/// Returns the steps of the parent process and of init as JSON, each with `phase`, `step` and `object`.
+/// Returns the passes that have an effect on the configuration, and the steps of the parent process and of init, as JSON.
+/// Each step has `phase`, `step` and `object`.
 ///
 /// # Errors
 /// As [`super::json`].
-pub fn json(plan: &Plan) -> Result<String, Failure> {
+pub fn json(plan: &Plan, passes: &[&str]) -> Result<String, Failure> {
     let (parent, init) = plan::labels(plan);
-    Ok(super::indented_json(&Document { parent: steps(&parent), init: steps(&init) })? + "\n")
+    let document = Document { passes, parent: steps(&parent), init: steps(&init) };
+    Ok(super::indented_json(&document)? + "\n")
 }
 
 fn steps<'a>(labels: &'a [Label<'_>]) -> Vec<Step<'a>> {

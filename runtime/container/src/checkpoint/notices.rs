@@ -25,7 +25,7 @@ use crate::record::{Draft, Header};
 pub(super) struct Stages<'a> {
     pub context: &'a CreateContext<'a>,
     pub plan: &'a Plan,
-    pub draft: Draft,
+    pub draft: Draft<'a>,
     pub console: Option<Console<'a>>,
     /// The mounts that a start would copy from the host.
     pub originals: Originals,

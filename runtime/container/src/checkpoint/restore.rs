@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
 use cgroup::Cgroup;
-use plan::{CgroupPlan, Plan, Request};
+use plan::{CgroupPlan, Plan};
 use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
@@ -34,11 +34,11 @@ use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
 use crate::create_context::{CreateContext, Purpose};
 use crate::directory::check_id;
-use crate::layered::Prepared;
-use crate::make::Claimed;
 use crate::options::CreateOptions;
 use crate::record::{self, Draft, Header, Record};
+use crate::request::StartMode;
 use crate::start_cpus::StartCpus;
+use crate::store::Claim;
 use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
@@ -79,10 +79,7 @@ pub fn restore_from<'a>(
     let layered = options.create.layered;
     let layered = layered.map(|layered| id_maps::with_saved_range(layered, ids.as_ref()));
     let create = &CreateOptions { layered: layered.as_ref(), ..options.create.clone() };
-    let mut context = CreateContext {
-        manager: None,
-        ..CreateContext::begin(store, create, bundle, spec, Purpose::Start)?
-    };
+    let context = CreateContext::of(store, create, bundle, spec, Purpose::Restore)?;
     refused::check(&context.spec, ids.is_some(), "restore")?;
     if ids.is_some() && !images.parents()?.is_empty() {
         let what = "a container in a user namespace, from images that have a parent";
@@ -102,11 +99,9 @@ pub fn restore_from<'a>(
     let subreaper = !options.detach && !options.no_subreaper;
     let signals = ManuallyDrop::new(foreground::Signals::block(subreaper, trace)?);
     let cpus = StartCpus::enter(None, trace, create.warn)?;
-    let request = context.ask(&cpus, console.source(), false)?;
-    let rootfs = context.prepared.as_ref().map(Prepared::root);
-    let mut request = Request { rootfs, ..request };
-    let plan = context.compile(&mut request)?;
-    let record = context.describe(&request, plan)?;
+    let mode =
+        StartMode { console: console.source(), own_cpus: cpus.own(), ..StartMode::default() };
+    let (plan, record) = context.plan_of_restore(mode)?;
     if plan.cgroup.is_none() && record.own_namespaces & CloneFlags::NEWPID.bits() == 0 {
         // Nothing would find the processes of a restore that is interrupted.
         let what = "a container with neither a cgroup nor a PID namespace of its own";
@@ -153,17 +148,15 @@ impl Restoration<'_> {
     /// Claims the id and restores the container. If any step fails, undoes all of them.
     fn run(&self, record: Record, console: Console<'_>) -> Result<(Container, Child), Error> {
         let CreateContext { store, options, .. } = self.context;
-        let (Claimed { directory, lock }, file) = self.context.claim(false)?;
-        match self.restore_in(&directory, file, record, console) {
+        let Claim { directory, record: file, lock } = self.context.claim(false)?;
+        match self.restore_in(&directory, &file, record, console) {
             Ok((record, child, header)) => {
                 drop(lock);
                 let (root, trace) = (Rc::clone(store.root_fd()), store.trace());
                 let (filter, is_begun) = (Vec::new(), false);
                 let container =
                     Container { root, directory, header, record, is_begun, filter, trace };
-                if let Some(prepared) = &self.context.prepared {
-                    prepared.keep();
-                }
+                self.context.keep();
                 Ok((container, child))
             }
             Err(error) => {
@@ -180,7 +173,7 @@ impl Restoration<'_> {
     fn restore_in(
         &self,
         directory: &OwnedFd,
-        file: OwnedFd,
+        file: &OwnedFd,
         mut record: Record,
         console: Console<'_>,
     ) -> Result<(Record, Child, Header), Error> {
@@ -229,7 +222,7 @@ impl Restoration<'_> {
         &self,
         stage: &mut Stage,
         scene: Scene<'_>,
-        draft: Draft,
+        draft: Draft<'_>,
         console: Console<'_>,
     ) -> Result<(Child, Header, Option<Cgroup>), Error> {
         let (options, context, trace) = (self.options, self.context, self.context.trace);

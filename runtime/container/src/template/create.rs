@@ -1,10 +1,10 @@
 //! A container that becomes a template.
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
-use plan::{Caller, ProgramStart, Request};
-use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use plan::Caller;
+use rustix::fd::{BorrowedFd, OwnedFd, RawFd};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
@@ -89,26 +89,20 @@ fn lacks(name: &str) -> Error {
     ))
 }
 
-/// The listening socket that a template's program inherits.
-pub(crate) struct Requests(OwnedFd);
+/// Opens the socket that a template's program inherits.
+pub(crate) fn open_requests() -> Result<OwnedFd, sys::Error> {
+    let flags = SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).context("socket", REQUESTS)
+}
 
-impl Requests {
-    /// Opens the socket, and tells the program its number. The number is the same in init.
-    pub(crate) fn open(request: &mut Request<'_>) -> Result<Self, Error> {
-        let flags = SocketFlags::CLOEXEC;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-            .context("socket", REQUESTS)?;
-        request.program_start = ProgramStart::Reaped;
-        request.extra_env.push(format!("{VARIABLE}={}", socket.as_raw_fd()));
-        Ok(Self(socket))
-    }
+/// Returns the environment entry that tells the program the number of the socket, which is the same in init.
+pub(crate) fn variable(socket: RawFd) -> String {
+    format!("{VARIABLE}={socket}")
+}
 
-    /// Gives the socket its place in the container's directory.
-    pub(crate) fn listen_in(self, directory: BorrowedFd<'_>) -> Result<OwnedFd, sys::Error> {
-        let address =
-            SocketAddrUnix::new(path_in(directory, REQUESTS)).context("bind", REQUESTS)?;
-        bind(&self.0, &address).context("bind", REQUESTS)?;
-        listen(&self.0, BACKLOG).context("listen", REQUESTS)?;
-        Ok(self.0)
-    }
+/// Gives the socket its place in the container's directory.
+pub(crate) fn listen_in(directory: BorrowedFd<'_>, socket: &OwnedFd) -> Result<(), sys::Error> {
+    let address = SocketAddrUnix::new(path_in(directory, REQUESTS)).context("bind", REQUESTS)?;
+    bind(socket, &address).context("bind", REQUESTS)?;
+    listen(socket, BACKLOG).context("listen", REQUESTS)
 }

@@ -89,7 +89,7 @@ const KINDS: [(CloneFlags, &str); 5] = [
 
 /// A start whose program a template forks.
 pub(crate) struct Fork<'a> {
-    template: &'a Template,
+    pub template: &'a Template,
     /// The child's end of the socket on which its stand-in lets it go.
     socket: OwnedFd,
     init: Option<(Pid, OwnedFd)>,
@@ -128,19 +128,6 @@ impl<'a> Fork<'a> {
         self.init.as_ref().is_some_and(lost)
     }
 
-    /// Prepares what the template is sent, as far as it does not depend on init.
-    pub fn prepare(
-        &mut self,
-        plan: &Plan,
-        cgroup: Option<&cgroup::Location>,
-    ) -> Result<(), Refusal> {
-        if self.request.is_none() {
-            let request = self.request(plan, cgroup).map_err(|error| error.to_string())?;
-            self.request = Some(request);
-        }
-        Ok(())
-    }
-
     fn request(
         &self,
         plan: &Plan,
@@ -163,9 +150,9 @@ impl<'a> Fork<'a> {
         plan: &Plan,
         cgroup: Option<&cgroup::Location>,
     ) -> Result<(), Refusal> {
-        self.prepare(plan, cgroup)?;
-        let request = self.request.as_ref().ok_or("was not asked")?;
-        self.send(request, init).map_err(|error| error.to_string())?;
+        let request = self.request(plan, cgroup).map_err(|error| error.to_string())?;
+        self.send(&request, init).map_err(|error| error.to_string())?;
+        self.request = Some(request);
         let pidfd = fcntl_dupfd_cloexec(&init.pidfd, 3).map_err(words)?;
         self.init = Some((init.pid, pidfd));
         Ok(())

@@ -1,45 +1,27 @@
-//! One attempt to create init: the plan's requirements, the way in which it is made, and the reason why it failed.
+//! One attempt to create init, and the reason why it failed.
 
 use alloc::vec::Vec;
 
 use cgroup::Cgroup;
-use plan::step::{Intermediate, Memory, TimeNamespace};
+use plan::Plan;
+use plan::step::{Intermediate, Memory, ParentStep, TimeNamespace};
 use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sys::clone::CloneFlags;
 
 use crate::Error;
 
-/// The way in which init joins its cgroup.
-#[derive(Clone, Copy)]
-pub(super) struct CgroupEntry {
-    /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).
-    pub into_cgroup: bool,
-    /// Whether init joins v1 cgroups by moving its only thread.
-    pub thread_move: bool,
-}
-
-/// The plan's requirements for the clone, which are the same for each attempt.
-#[derive(Clone, Copy)]
-pub(super) struct CloneSpec {
+/// One way to create init.
+pub(super) struct Attempt {
     /// The new namespaces.
     pub flags: CloneFlags,
     pub intermediate: Option<Intermediate>,
     pub time: Option<TimeNamespace>,
-}
-
-impl CloneSpec {
-    /// Returns the namespaces that the parent's clone creates. If there is an intermediate, the result is empty,
-    /// because the intermediate creates the namespaces later.
-    pub fn at_birth(self) -> CloneFlags {
-        if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
-    }
-}
-
-/// One way to create init.
-pub(super) struct Attempt {
-    pub entry: CgroupEntry,
     pub memory: Memory,
+    /// Whether the clone creates init in the v2 cgroup (CLONE_INTO_CGROUP).
+    pub into_cgroup: bool,
+    /// Whether init joins v1 cgroups by moving its only thread.
+    pub thread_move: bool,
     /// The files through which init joins its cgroup, if it is not created there.
     pub procs: Vec<OwnedFd>,
     /// The cgroup in which init is created, if not the plan's.
@@ -50,9 +32,36 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// Returns the way that the plan requires, without the files.
+    pub fn of(plan: &Plan) -> Option<Self> {
+        plan.parent.iter().find_map(|step| match *step {
+            ParentStep::Clone { flags, intermediate, memory, time, into_cgroup, thread_move } => {
+                let (procs, beside, moved) = (Vec::new(), None, Moved::No);
+                Some(Self {
+                    flags,
+                    intermediate,
+                    time,
+                    memory,
+                    into_cgroup,
+                    thread_move,
+                    procs,
+                    beside,
+                    moved,
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// Returns the namespaces that the parent's clone creates. If there is an intermediate, the result is empty,
+    /// because the intermediate creates the namespaces later.
+    pub fn at_birth(&self) -> CloneFlags {
+        if self.intermediate.is_some() { CloneFlags::empty() } else { self.flags }
+    }
+
     /// Returns the directory in which init, or its intermediate, is created.
     pub fn born_in<'a>(&'a self, own: Option<&'a Cgroup>) -> Option<BorrowedFd<'a>> {
-        let is_born_inside = self.entry.into_cgroup && self.moved == Moved::No;
+        let is_born_inside = self.into_cgroup && self.moved == Moved::No;
         let cgroup = self.beside.as_ref().or(own).filter(|_| is_born_inside);
         cgroup.and_then(Cgroup::dir_fd)
     }

@@ -16,9 +16,9 @@ use sys::sched::Affinity;
 use sys::shared::Leaked;
 use trace::Recorder;
 
-use super::attempt::{Attempt, AttemptError, CgroupEntry, CloneSpec, Moved};
+use super::attempt::{Attempt, AttemptError, Moved};
 use super::hear::unexpected;
-use super::{Parent, Turn, no_child};
+use super::{Parent, no_child};
 use crate::clock::{self, Elsewhere};
 use crate::network::Network;
 use crate::{Error, intermediate};
@@ -26,7 +26,7 @@ use init::channel::{self, Message, Word};
 use init::{Filter, Job, hooks};
 
 /// The result of a successful attempt to create init.
-pub(super) struct Born {
+pub(super) struct Made {
     child: Child,
     channel: OwnedFd,
     recorder: Option<Recorder>,
@@ -63,23 +63,18 @@ impl Parent<'_> {
     }
 
     /// Creates init, and returns to the namespaces and CPUs that this process left for the clone, even if the clone fails.
-    pub(super) fn clone_init(
-        &mut self,
-        spec: CloneSpec,
-        entry: CgroupEntry,
-        memory: Memory,
-    ) -> Result<(), Error> {
-        let made = self.make_init(spec, entry, memory);
+    pub(super) fn clone_init(&mut self) -> Result<(), Error> {
+        let made = self.make_init();
         let own = self.return_to_own();
-        let (born, mut attempt) = made?;
+        let (made, mut attempt) = made?;
         sys::exec::close_each(core::mem::take(&mut attempt.procs));
-        let Born { child, channel, mut recorder, awaits_move, back } = born;
+        let Made { child, channel, mut recorder, awaits_move, back } = made;
         if let Some(recorder) = &mut recorder {
             if let Some((step, ahead)) = self.plan.init.iter().enumerate().find_map(own_time) {
                 recorder.set_move(step, ahead);
             }
-            if spec.time.is_some() {
-                recorder.set_ahead(clock::ahead(child.pid, self.slots).unwrap_or(0));
+            if attempt.time.is_some() {
+                recorder.set_ahead(clock::ahead(child.pid, &self.slots).unwrap_or(0));
             }
             self.tracer.joined(plan::INIT, child.pid, recorder, self.plan, self.plan.parent.len());
         }
@@ -94,28 +89,22 @@ impl Parent<'_> {
         if awaits_move {
             self.say(Word::Moved)?;
         }
-        let child = self.child.as_ref().ok_or_else(no_child)?;
-        (self.on_turn)(Turn::Exists(child))?;
         Ok(())
     }
 
     /// Makes one attempt to create init.
-    pub(super) fn try_clone(
-        &mut self,
-        spec: CloneSpec,
-        attempt: &Attempt,
-    ) -> Result<Born, AttemptError> {
-        let CloneSpec { flags, intermediate, time } = spec;
+    pub(super) fn try_clone(&mut self, attempt: &Attempt) -> Result<Made, AttemptError> {
+        let Attempt { flags, intermediate, time, memory, .. } = *attempt;
         let (ours, theirs) = channel::pair().context("socketpair", "")?;
         // An intermediate that shares the memory needs no relay: the intermediate stores init's pid in `job`, and the
         // parent waits for the intermediate's exit.
-        let relay = match (intermediate, attempt.memory) {
+        let relay = match (intermediate, memory) {
             (Some(_), Memory::Copied) => Some(channel::pair().context("socketpair", "")?),
             _ => None,
         };
         let steps = self.plan.init.len();
         // Init shares the memory only if the parent itself creates init.
-        let is_shared = attempt.memory == Memory::Shared && intermediate.is_none();
+        let is_shared = memory == Memory::Shared && intermediate.is_none();
         let recorder = match (self.tracer.is_on(), is_shared) {
             (false, _) => None,
             (true, true) => Some(Recorder::new(steps)),
@@ -141,7 +130,7 @@ impl Parent<'_> {
             flags,
             intermediate,
             time,
-            memory: attempt.memory,
+            memory,
             kept: self.kept(intermediate, ends, &attempt.procs),
             is_moved: attempt.moved == Moved::Everywhere,
             pause: sys::defence::pause_at(self.plan.init.iter().map(|step| step.label().name)),
@@ -149,7 +138,7 @@ impl Parent<'_> {
         }));
         let elsewhere =
             match time.filter(|_| !intermediate.is_some_and(|intermediate| intermediate.time)) {
-                Some(time) => Some(Elsewhere::enter(time, self.slots)?),
+                Some(time) => Some(Elsewhere::enter(time, &self.slots)?),
                 None => None,
             };
         if intermediate.is_some() {
@@ -158,15 +147,10 @@ impl Parent<'_> {
             sys::signal::reset_sigchld();
         }
         let born_in = attempt.born_in(self.cgroup.as_ref());
-        let child = init::begin(job, spec.at_birth(), born_in).map_err(AttemptError::Clone);
+        let child = init::begin(job, attempt.at_birth(), born_in).map_err(AttemptError::Clone);
         let child = child.and_then(|child| match intermediate {
             None => Ok(child),
             Some(_) => {
-                // An intermediate that shares the memory expects that nothing else uses it. From another cgroup
-                // namespace, files of cgroups would not be those that they are for others.
-                if relay.is_some() && self.own_namespaces.is_empty() {
-                    let _ = (self.on_turn)(Turn::Cloned);
-                }
                 let relay = relay.as_ref().map(|(ours, _)| ours);
                 self.receive_init(child, &ours, relay, &job).map_err(AttemptError::Other)
             }
@@ -174,7 +158,7 @@ impl Parent<'_> {
         let back = elsewhere.map_or(Ok(()), Elsewhere::leave);
         let awaits_move = job.late_cgroup_namespace().is_some();
         match (child, back) {
-            (Ok(child), back) => Ok(Born { child, channel: ours, recorder, awaits_move, back }),
+            (Ok(child), back) => Ok(Made { child, channel: ours, recorder, awaits_move, back }),
             (Err(_), Err(lost)) => Err(lost.into()),
             (Err(error), Ok(())) => Err(error),
         }
@@ -182,10 +166,10 @@ impl Parent<'_> {
 
     /// Opens the files through which init joins its cgroup: the files of the v1 hierarchies, and cgroup.procs of the v2
     /// cgroup unless init is created in that cgroup (CLONE_INTO_CGROUP).
-    pub(super) fn open_entrances(&self, entry: CgroupEntry) -> Result<Vec<OwnedFd>, Error> {
+    pub(super) fn open_entrances(&self, attempt: &Attempt) -> Result<Vec<OwnedFd>, Error> {
         let Some(cgroup) = &self.cgroup else { return Ok(Vec::new()) };
-        let mut procs = cgroup.entrances(entry.thread_move)?;
-        if !entry.into_cgroup {
+        let mut procs = cgroup.entrances(attempt.thread_move)?;
+        if !attempt.into_cgroup {
             procs.extend(cgroup.unified_procs_fd()?);
         }
         Ok(procs)

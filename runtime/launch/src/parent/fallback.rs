@@ -12,50 +12,43 @@
 //! when a process is moved into the cgroup.
 
 use alloc::format;
-use alloc::vec::Vec;
 
 use cgroup::Cgroup;
 use plan::step::Memory;
 use rustix::io::Errno;
 
-use super::Parent;
-use super::attempt::{Attempt, AttemptError, CgroupEntry, CloneSpec, Moved};
-use super::clone::Born;
+use super::attempt::{Attempt, AttemptError, Moved};
+use super::clone::Made;
+use super::{Parent, no_child};
 use crate::Error;
 
 /// Changes a failed attempt so that it may succeed; returns false if the fallback does not apply to this failure.
-type Fallback = fn(&mut Parent<'_>, CloneSpec, &mut Attempt, &AttemptError) -> Result<bool, Error>;
+type Fallback = fn(&mut Parent<'_>, &mut Attempt, &AttemptError) -> Result<bool, Error>;
 
 const FALLBACKS: [Fallback; 4] = [beside_init, by_itself, by_systemd, past_the_limit];
 
 impl Parent<'_> {
     /// Creates init in the first way that works.
-    pub(super) fn make_init(
-        &mut self,
-        spec: CloneSpec,
-        entry: CgroupEntry,
-        memory: Memory,
-    ) -> Result<(Born, Attempt), Error> {
-        let (beside, moved) = (None, Moved::No);
-        let mut attempt = Attempt { entry, memory, procs: Vec::new(), beside, moved };
-        if !entry.into_cgroup {
+    pub(super) fn make_init(&mut self) -> Result<(Made, Attempt), Error> {
+        let mut attempt = Attempt::of(self.plan).ok_or_else(no_child)?;
+        if !attempt.into_cgroup {
             self.go_after_init(&mut attempt);
         }
         attempt.procs = match self.entrances.take() {
             Some(opened) => opened,
-            None => self.open_entrances(entry)?,
+            None => self.open_entrances(&attempt)?,
         };
         let mut fallbacks = FALLBACKS.into_iter();
         loop {
-            let error = match self.try_clone(spec, &attempt) {
-                Ok(born) => return Ok((born, attempt)),
+            let error = match self.try_clone(&attempt) {
+                Ok(made) => return Ok((made, attempt)),
                 Err(error) => error,
             };
             loop {
                 match fallbacks.next() {
-                    Some(fallback) if fallback(self, spec, &mut attempt, &error)? => break,
+                    Some(fallback) if fallback(self, &mut attempt, &error)? => break,
                     Some(_) => {}
-                    None => return Err(self.in_words(spec, &attempt, error)),
+                    None => return Err(self.in_words(&attempt, error)),
                 }
             }
         }
@@ -71,7 +64,7 @@ impl Parent<'_> {
     }
 
     #[cold]
-    fn in_words(&self, spec: CloneSpec, attempt: &Attempt, error: AttemptError) -> Error {
+    fn in_words(&self, attempt: &Attempt, error: AttemptError) -> Error {
         let errno = match error {
             AttemptError::Other(error) => return error,
             AttemptError::Clone(errno) => errno,
@@ -84,9 +77,9 @@ impl Parent<'_> {
             (Errno::ACCESS, _) if is_born_inside => format!(
                 "{:?} into its cgroup (this requires write access to cgroup.procs of the nearest \
                  common ancestor of it and the caller's cgroup)",
-                spec.at_birth()
+                attempt.at_birth()
             ),
-            _ => format!("{:?}", spec.at_birth()),
+            _ => format!("{:?}", attempt.at_birth()),
         };
         sys::Error::new("clone3", object, errno).into()
     }
@@ -96,7 +89,6 @@ impl Parent<'_> {
 /// itself.
 fn beside_init(
     parent: &mut Parent<'_>,
-    _: CloneSpec,
     attempt: &mut Attempt,
     error: &AttemptError,
 ) -> Result<bool, Error> {
@@ -117,7 +109,6 @@ fn beside_init(
 /// cgroup, so init moves itself.
 fn by_itself(
     parent: &mut Parent<'_>,
-    _: CloneSpec,
     attempt: &mut Attempt,
     error: &AttemptError,
 ) -> Result<bool, Error> {
@@ -126,9 +117,9 @@ fn by_itself(
         return Ok(false);
     }
     parent.is_not_born_inside = true;
-    attempt.entry.into_cgroup = false;
+    attempt.into_cgroup = false;
     parent.go_after_init(attempt);
-    attempt.procs = parent.open_entrances(attempt.entry)?;
+    attempt.procs = parent.open_entrances(attempt)?;
     Ok(true)
 }
 
@@ -136,7 +127,6 @@ fn by_itself(
 /// systemd moves init, if possible.
 fn by_systemd(
     parent: &mut Parent<'_>,
-    _: CloneSpec,
     attempt: &mut Attempt,
     error: &AttemptError,
 ) -> Result<bool, Error> {
@@ -153,7 +143,6 @@ fn by_systemd(
 /// Such a start takes longer.
 fn past_the_limit(
     parent: &mut Parent<'_>,
-    spec: CloneSpec,
     attempt: &mut Attempt,
     error: &AttemptError,
 ) -> Result<bool, Error> {
@@ -161,7 +150,7 @@ fn past_the_limit(
         error,
         AttemptError::Other(Error::Init { step, errno: Errno::AGAIN, .. }) if step == init::intermediate::CLONE
     );
-    let helps = is_crowded_out && parent.may_move(spec.intermediate);
+    let helps = is_crowded_out && parent.may_move(attempt.intermediate);
     if helps {
         attempt.moved = Moved::Everywhere;
     }

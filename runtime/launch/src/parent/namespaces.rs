@@ -8,14 +8,14 @@
 use alloc::format;
 
 use alloc::vec::Vec;
-use plan::step::{ParentStep, Slot};
+use plan::step::Slot;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use sys::Context;
 use sys::clone::CloneFlags;
 
-use super::attempt::CgroupEntry;
+use super::attempt::Attempt;
 use super::{Parent, no_child};
 use crate::Error;
 
@@ -41,13 +41,7 @@ impl Parent<'_> {
     /// the mount option nsdelegate, the kernel refuses moves across the border of a cgroup namespace. Since Linux 5.16,
     /// the kernel checks the namespace of the process that opened the file (`cgroup_procs_write_permission`).
     fn entrances_of_clone(&self) -> Result<Option<Vec<OwnedFd>>, Error> {
-        let entry = self.plan.parent.iter().find_map(|step| match step {
-            ParentStep::Clone { into_cgroup, thread_move, .. } => {
-                Some(CgroupEntry { into_cgroup: *into_cgroup, thread_move: *thread_move })
-            }
-            _ => None,
-        });
-        entry.map(|entry| self.open_entrances(entry)).transpose()
+        Attempt::of(self.plan).map(|attempt| self.open_entrances(&attempt)).transpose()
     }
 
     /// Returns to the CPUs and namespaces that this process left for the clone: those of hooks, and of init in a second

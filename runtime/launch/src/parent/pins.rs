@@ -26,7 +26,7 @@ use crate::Error;
 use init::take::{self, Taken};
 
 /// The recursive copies of which it is not known that they contain no other mount.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Copies {
     /// The last copy, and its number.
     last: Option<(&'static CloneTree, Option<u64>)>,
@@ -66,10 +66,10 @@ impl Parent<'_> {
     /// Copies a mount tree. A pinned mount namespace cannot have mapped ids, so then it is left out at once.
     pub(super) fn take_tree(&self, tree: &CloneTree) -> Result<Taken, Error> {
         let is_mapped = tree.id_map.is_some_and(|id_map| id_map.recursive);
-        match take::tree(tree, self.slots) {
+        match take::tree(tree, &self.slots) {
             Ok(taken) => Ok(taken),
             Err(take::Failed { errno: Errno::INVAL, .. }) if is_mapped && self.has_pins()? => {
-                let fd = take::tree_without_pins(tree, self.slots);
+                let fd = take::tree_without_pins(tree, &self.slots);
                 Ok(Taken { fd: fd.map_err(taken_from(tree.source))?, top: None })
             }
             Err(failed) => Err(taken_from(tree.source)(failed).into()),
@@ -100,7 +100,7 @@ impl Parent<'_> {
             return Ok(());
         }
         for tree in suspects {
-            match take::tree_without_pins(tree, self.slots) {
+            match take::tree_without_pins(tree, &self.slots) {
                 Ok(fd) => self.slots.replace(tree.slot, &fd).context("dup3", "tree")?,
                 // The source leads through procfs to another mount namespace. init attaches the first copy, or fails.
                 Err(take::Failed { errno: Errno::INVAL, .. }) => {}

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use container::{Bundle, CreateOptions, Created};
+use container::{Bundle, CreateOptions};
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 
@@ -133,7 +133,7 @@ fn launch(
         if created.is_err() && wants_host_root {
             container::unmount_on_host(&rootfs)?;
         }
-        let Created { init, cgroup } = created?;
+        let (init, cgroup) = created?;
         let pid = init.pid.as_raw_pid().unsigned_abs();
         CreateAnswer { pid, owns_pid_namespace, starts_plainly, cgroup }.encode()
     })

@@ -1,0 +1,116 @@
+//! The rewrites of a configuration between config.json and the plan, in their order. Nothing else changes a
+//! configuration after it is parsed. `dayfly plan` prints those that have an effect.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use spec::{Spec, Str};
+use trace::Phase;
+
+use crate::create_context::{CreateContext, Purpose};
+use crate::request::listen_fds;
+use crate::template::{self, NamedBy, Template};
+use crate::{Error, TemplateUse, layered, notify, placement, snapshot};
+
+/// A rewrite; returns whether it has an effect. It changes the configuration, and adds to the context what it takes or
+/// finds on the host for the container.
+type Pass = for<'a> fn(&mut CreateContext<'a>) -> Result<bool, Error>;
+
+const PASSES: [(&str, Pass); 7] = [
+    // The options of `run --image`. All others see what they have set.
+    ("image", image),
+    ("layers", layers),
+    ("rootfs-mounts", rootfs_mounts),
+    ("template", template),
+    ("pin", placement::pin),
+    ("pool", placement::pool),
+    ("notify-socket", notify::add),
+];
+
+/// Runs the passes; returns the names of those that have an effect.
+pub(crate) fn run(context: &mut CreateContext<'_>) -> Result<Vec<&'static str>, Error> {
+    let mut effective = Vec::new();
+    for (name, pass) in PASSES {
+        if pass(context)? {
+            effective.push(name);
+        }
+    }
+    Ok(effective)
+}
+
+fn image(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    let Some(layered) = context.options.layered else { return Ok(false) };
+    let Some(image) = &layered.image else { return Ok(false) };
+    image.apply(&mut context.spec, context.options.id, &layered.layers)?;
+    Ok(true)
+}
+
+/// Prepares the root filesystem from layers, if the command line lists layers.
+fn layers(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    let Some(layered) = context.options.layered else { return Ok(false) };
+    let prepared =
+        context.trace.work(Phase::Configuration, "prepare layers", &layered.layers, || {
+            layered::prepare(context, layered)
+        })?;
+    context.prepared = Some(prepared);
+    Ok(true)
+}
+
+/// Prepares the mounts of a root filesystem, if any are given.
+fn rootfs_mounts(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    let Some((first, below)) = context.options.rootfs.split_first() else { return Ok(false) };
+    let path = &context.bundle.path;
+    let snapshot = context.trace.work(Phase::Configuration, "prepare rootfs", path, || {
+        snapshot::prepare(context, first, below)
+    })?;
+    context.snapshot = Some(snapshot);
+    Ok(true)
+}
+
+/// Finds the template that the command line or an annotation names, and puts the container inside it. Without a suitable
+/// template, init executes the program. If the container is to become a template, changes its configuration.
+fn template(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    let CreateContext { purpose, store, trace, options, bundle, .. } = *context;
+    let spec = &mut context.spec;
+    let (name, by, args) = match options.template {
+        Some(TemplateUse::Become { allowed }) => {
+            return template::prepare(spec, options, allowed).map(|()| true);
+        }
+        Some(TemplateUse::From { name, args }) => (Some(name), NamedBy::Option, args),
+        Some(TemplateUse::Ignored { args }) => (None, NamedBy::Option, args),
+        None if purpose == Purpose::Restore => return Ok(false),
+        None => {
+            let named = spec.annotations.get(template::ANNOTATION);
+            (named.map(|name| &**name), NamedBy::Annotation, &[][..])
+        }
+    };
+    let name = name.map(ToString::to_string);
+    add_arguments(spec, args);
+    let Some(name) = name else { return Ok(!args.is_empty()) };
+    let passes = options.preserve_fds > 0 || listen_fds(options.env) > 0;
+    let found = trace.work(Phase::Configuration, "find template container", &name, || {
+        Ok::<_, Error>(match passes {
+            true => Err("cannot fork a program with descriptors of the caller".into()),
+            false => Template::find(store, &name, spec, by, options.cgroup_driver),
+        })
+    })?;
+    match found {
+        Ok(template) => {
+            template.enter(spec, options.id, &bundle.path);
+            context.template = Some(template);
+            Ok(true)
+        }
+        Err(reason) => {
+            let now = trace.clock();
+            trace.add(Phase::Configuration, "refused by template", &reason, (now, now));
+            template::fall_back(options.warn, &name, &reason);
+            Ok(!args.is_empty())
+        }
+    }
+}
+
+fn add_arguments<'a>(spec: &mut Spec<'a>, args: &[&'a str]) {
+    if let Some(process) = &mut spec.process {
+        process.args.extend(args.iter().map(|arg| Str::from(*arg)));
+    }
+}
