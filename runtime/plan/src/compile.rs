@@ -27,8 +27,8 @@ use crate::process::{self, ProcessContext};
 use crate::request::{Console, Request};
 use crate::step::{InitStep, Intermediate, ParentStep, WithoutNull};
 use crate::{
-    CgroupPlan, Descriptors, Error, Kernel, Plan, ResctrlPlan, check, clone, confinement, devices,
-    hooks, keep, mounts, program, state,
+    CgroupPlan, Descriptors, Error, Plan, ResctrlPlan, check, clone, confinement, devices, hooks,
+    keep, mounts, program, state,
 };
 
 /// Compiles a validated configuration. Changes nothing on the system.
@@ -44,9 +44,10 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     // First each section, in the order in which slots are numbered.
     compile_sources(&mut builder, &context)?;
     let sources = builder.take_section();
-    compile_mounts(&mut builder, &context)?;
+    let in_turn = mounts::are_in_turn(&context);
+    compile_mounts(&mut builder, &context, in_turn)?;
     let mounts = builder.take_section();
-    compile_late_mounts(&mut builder, &context)?;
+    compile_late_mounts(&mut builder, &context, in_turn)?;
     let late_mounts = builder.take_section();
     let frozen = core::mem::take(&mut builder.frozen);
     let trees = mounts.parent.iter().chain(&late_mounts.parent);
@@ -282,15 +283,6 @@ fn resources(linux: &Linux<'_>) -> Box<Resources> {
     resources
 }
 
-/// Compiles the program of a seccomp profile.
-///
-/// # Errors
-/// Fails if a value of the profile is invalid; the error names the value.
-pub fn compile_seccomp(profile: &str, kernel: &Kernel) -> Result<seccomp::Program, Error> {
-    let profile = seccomp::Profile::parse(profile)?;
-    Ok(seccomp::compile(&profile, &kernel.seccomp)?)
-}
-
 /// Adds the steps that must come before any part of the container exists: `proc-first`, `inherited-oom-score`,
 /// `undumpable-before-sharing`, `maps-before-undumpable`.
 pub(crate) fn open_sources(
@@ -316,11 +308,21 @@ pub(crate) fn open_sources(
     Ok(())
 }
 
-/// Adds the root filesystem, and all mounts but those that wait for the network namespace.
-fn compile_mounts(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+/// Returns whether a mount follows all others, because it waits for the network namespace.
+fn is_late(context: &Context<'_, '_>, in_turn: bool, mount: &spec::Mount<'_>) -> bool {
+    !in_turn && context.shows_network(&mount.destination)
+}
+
+/// Adds the root filesystem, and all mounts but those that wait for the network namespace. With `in_turn`, init waits
+/// for that namespace just before the first mount that shows it.
+fn compile_mounts(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    in_turn: bool,
+) -> Result<(), Error> {
     mounts::compile_root(builder, context)?;
     let mut waits = context.birth.parallel_network;
-    for mount in context.spec.mounts.iter().filter(|mount| !context.is_late(mount)) {
+    for mount in context.spec.mounts.iter().filter(|mount| !is_late(context, in_turn, mount)) {
         if waits && context.shows_network(&mount.destination) {
             builder.init(InitStep::JoinNetwork);
             waits = false;
@@ -337,15 +339,17 @@ fn compile_mounts(builder: &mut Builder, context: &Context<'_, '_>) -> Result<()
 
 /// Adds the mounts that wait for the network namespace. If there are none, and none of [`compile_mounts`] has waited,
 /// init joins the namespace all the same.
-fn compile_late_mounts(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(), Error> {
+fn compile_late_mounts(
+    builder: &mut Builder,
+    context: &Context<'_, '_>,
+    in_turn: bool,
+) -> Result<(), Error> {
     let mut mounts = context.spec.mounts.iter();
-    let has_joined = |mount: &spec::Mount<'_>| {
-        !context.is_late(mount) && context.shows_network(&mount.destination)
-    };
-    if context.birth.parallel_network && !mounts.any(has_joined) {
+    let has_joined = in_turn && mounts.any(|mount| context.shows_network(&mount.destination));
+    if context.birth.parallel_network && !has_joined {
         builder.init(InitStep::JoinNetwork);
     }
-    let mut late = context.spec.mounts.iter().filter(|mount| context.is_late(mount));
+    let mut late = context.spec.mounts.iter().filter(|mount| is_late(context, in_turn, mount));
     late.try_for_each(|mount| mounts::compile_mount(builder, context, mount))
 }
 

@@ -6,11 +6,11 @@ use spec::{InRoot, Linux, Mount, Process, Spec};
 use sys::clone::CloneFlags;
 
 use crate::birth::Birth;
-use crate::compile::compile_seccomp;
+use crate::filter::compile_seccomp;
 use crate::namespaces::Namespaces;
 use crate::path::{absolute, below, is_at_or_below};
 use crate::request::Request;
-use crate::{Error, mounts, process};
+use crate::{Error, process};
 
 /// The input of the compiler's parts.
 pub struct Context<'a, 's> {
@@ -30,9 +30,6 @@ pub struct Context<'a, 's> {
     /// at or below this path can be in the root. Not `rootfs`, which can be `/` or the bundle
     /// ([`GivenRoot::place`](crate::GivenRoot::place)).
     pub(crate) named_root: String,
-    /// Whether a mount that shows the network is in its turn, so that init waits for the network namespace just before
-    /// it. If not, it follows all others.
-    in_turn: bool,
 }
 
 impl<'a, 's> Context<'a, 's> {
@@ -66,7 +63,7 @@ impl<'a, 's> Context<'a, 's> {
         };
         let named_root = absolute(request.bundle, &root.path);
         let birth = Birth::of(spec, linux, &namespaces, request, filter.as_ref());
-        let mut context = Self {
+        Ok(Self {
             spec,
             request,
             process,
@@ -77,10 +74,7 @@ impl<'a, 's> Context<'a, 's> {
             keep_groups,
             rootfs: request.rootfs.map_or_else(|| named_root.clone(), |given| given.place.into()),
             named_root,
-            in_turn: birth.mounts_in_turn,
-        };
-        context.in_turn |= mounts::sysfs_comes_in_turn(&context);
-        Ok(context)
+        })
     }
 
     /// Returns the cgroup that the container sees.
@@ -109,11 +103,6 @@ impl<'a, 's> Context<'a, 's> {
     /// (`undumpable-before-sharing`).
     pub(crate) fn shown_to_hooks(&self) -> bool {
         self.maps_ids() && self.awaits_hooks() && self.namespaces.joined.is_empty()
-    }
-
-    /// Returns whether a mount follows all others, because it waits for the network namespace.
-    pub(crate) fn is_late(&self, mount: &Mount<'_>) -> bool {
-        !self.in_turn && self.shows_network(&mount.destination)
     }
 
     /// Returns the mounts that the configuration has before `mount`, which is one of them.

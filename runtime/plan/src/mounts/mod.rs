@@ -21,7 +21,7 @@ use sys::mount::{MountAttr, propagation};
 pub use self::root::{compile_root, leave_out_pins};
 use self::shared_subtrees::propagation_of_trees;
 pub use self::shared_subtrees::{compile_root_propagation, propagation_of};
-pub use self::sysfs::sysfs_comes_in_turn;
+pub use self::sysfs::are_in_turn;
 use crate::Error;
 use crate::builder::Builder;
 use crate::context::Context;

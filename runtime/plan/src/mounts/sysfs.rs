@@ -37,19 +37,21 @@ pub(super) fn bind(
     Ok(())
 }
 
-/// Returns whether a mount that does not show the network covers an earlier sysfs, or binds a part of it. In that case
-/// the sysfs cannot be deferred until the network namespace is ready.
-pub fn sysfs_comes_in_turn(context: &Context<'_, '_>) -> bool {
-    context.birth.parallel_network
-        && context.spec.mounts.iter().enumerate().any(|(index, mount)| {
-            let earlier =
-                context.spec.mounts.iter().take(index).filter(|other| other.kind == "sysfs");
-            let mut earlier = earlier.map(|sysfs| &*sysfs.destination).peekable();
-            if earlier.peek().is_none() || context.shows_network(&mount.destination) {
-                return false;
-            }
-            earlier.any(|sysfs| {
-                is_at_or_below(sysfs, &mount.destination) || binds_from(context, mount, sysfs)
+/// Returns whether mounts that show the network stay in their turn, instead of following all others: by
+/// [`Birth`](crate::birth::Birth), or because a mount that does not show the network covers an earlier sysfs, or binds a
+/// part of it.
+pub fn are_in_turn(context: &Context<'_, '_>) -> bool {
+    context.birth.mounts_in_turn
+        || context.birth.parallel_network
+            && context.spec.mounts.iter().enumerate().any(|(index, mount)| {
+                let earlier =
+                    context.spec.mounts.iter().take(index).filter(|other| other.kind == "sysfs");
+                let mut earlier = earlier.map(|sysfs| &*sysfs.destination).peekable();
+                if earlier.peek().is_none() || context.shows_network(&mount.destination) {
+                    return false;
+                }
+                earlier.any(|sysfs| {
+                    is_at_or_below(sysfs, &mount.destination) || binds_from(context, mount, sysfs)
+                })
             })
-        })
 }
