@@ -1,20 +1,28 @@
-//! Annotations that name dayfly or crun, and have no effect.
+//! Annotations of containers: names, and warnings of those that name dayfly or crun and have no effect.
 
 use alloc::format;
 use alloc::string::String;
 
 use spec::Spec;
 
-use crate::{image, placement, snapshot, template, tracing};
+use crate::{image, template, tracing};
+
+/// The annotation that chooses where the root filesystem is mounted: with `host`, in the bundle's directory, where the
+/// host's processes see it.
+pub const PLACE: &str = "run.dayfly.rootfs";
+/// The annotation equivalent to `--pin`.
+pub(crate) const PIN: &str = "run.dayfly.pin";
+/// The annotation equivalent to `--pool`, and its former name.
+pub(crate) const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
 /// dayfly's annotations, and the only value that has an effect, if there is only one.
 const OWN: [(&str, Option<&str>); 10] = [
     (image::NAME, None),
     (image::SECCOMP, Some("none")),
-    (placement::PIN, None),
-    (placement::POOL[0], None),
-    (placement::POOL[1], None),
-    (snapshot::PLACE, Some("host")),
+    (PIN, None),
+    (POOL[0], None),
+    (POOL[1], None),
+    (PLACE, Some("host")),
     (template::ANNOTATION, None),
     (template::FORKED, None),
     (template::FOR, None),

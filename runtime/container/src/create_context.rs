@@ -11,23 +11,11 @@ use crate::bundle::Bundle;
 use crate::console::{Console, Receiver};
 use crate::layered::Prepared;
 use crate::notify::Manager;
-use crate::options::{CreateOptions, safe_fast_paths};
+use crate::options::{CreateOptions, Purpose, safe_fast_paths};
 use crate::snapshot::Snapshot;
 use crate::template::Template;
-use crate::{Error, Store, Trace, passes};
+use crate::{Error, Store, Trace};
 use rustix::fd::OwnedFd;
-
-/// What a [`CreateContext`] is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    /// A container is made.
-    Start,
-    /// criu makes the processes of a container.
-    Restore,
-    /// The plan of a start is printed. Nothing is changed on the host and nothing is taken: neither id, nor range of
-    /// ids, nor a cgroup of a pool.
-    Plan,
-}
 
 /// The data of a creation, from the passes to the end of the launch.
 pub(crate) struct CreateContext<'a> {
@@ -54,37 +42,6 @@ pub(crate) struct CreateContext<'a> {
 }
 
 impl<'a> CreateContext<'a> {
-    /// Runs the passes over a parsed configuration.
-    pub fn of(
-        store: &'a Store,
-        options: &'a CreateOptions<'a>,
-        bundle: &'a Bundle,
-        spec: Spec<'a>,
-        purpose: Purpose,
-    ) -> Result<Self, Error> {
-        let trace = store.trace();
-        if options.layered.is_some_and(|layered| layered.stats) && !trace.is_on() {
-            trace.turn_on();
-        }
-        let mut context = Self {
-            purpose,
-            store,
-            trace,
-            options,
-            bundle,
-            spec,
-            passes: Vec::new(),
-            manager: None,
-            extra_env: Vec::new(),
-            pooled: None,
-            prepared: None,
-            snapshot: None,
-            template: None,
-        };
-        context.passes = passes::run(&mut context)?;
-        Ok(context)
-    }
-
     /// Returns whether the process has a terminal.
     pub fn has_terminal(&self) -> bool {
         self.spec.process.as_ref().is_some_and(|process| process.terminal)

@@ -25,10 +25,10 @@ use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::Context;
 use sys::fs::c_path;
 
-use crate::create_context::{CreateContext, Purpose};
+use crate::bundle::Bundle;
 use crate::directory::{self, TryClone};
 use crate::layered::record::LayeredRecord;
-use crate::options::{LayeredOptions, UserNamespace};
+use crate::options::{CreateOptions, LayeredOptions, Purpose, UserNamespace};
 use crate::store::Claim;
 use crate::{Error, Store, time};
 
@@ -111,11 +111,14 @@ impl Drop for Prepared {
 /// Chooses how the container's root filesystem is assembled, takes the container's id range, and adds both to the
 /// configuration.
 pub(crate) fn prepare(
-    context: &mut CreateContext<'_>,
+    store: &Store,
+    create: &CreateOptions<'_>,
     options: &LayeredOptions<'_>,
+    bundle: &Bundle,
+    spec: &mut Spec<'_>,
+    purpose: Purpose,
 ) -> Result<Prepared, Error> {
-    let CreateContext { store, purpose, bundle, options: create, .. } = *context;
-    let (spec, id, version) = (&mut context.spec, create.id, Kernel::probe().version);
+    let (id, version) = (create.id, Kernel::probe().version);
     let text = sys::fs::read_text(options.layers.as_str()).context("read", &options.layers)?;
     let layers = match options.image {
         Some(_) => Layers::of_store(&text)?,

@@ -55,6 +55,7 @@ mod trace_file;
 mod tracing;
 mod warn;
 
+pub use annotations::PLACE;
 pub use bundle::Bundle;
 pub use checkpoint::{
     CheckpointOptions, CriuOptions, PROGRAM as CRIU, Pages, RestoreOptions, Tracking, cgroups_mode,
@@ -76,9 +77,7 @@ pub use options::{
 };
 pub use path::absolute;
 pub use rootless::enter as enter_user_namespace;
-pub use snapshot::{
-    PLACE, RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root,
-};
+pub use snapshot::{RootMount, is_supported, mount_on_host, unmount_on_host, wants_host_root};
 pub use starting::{Starting, is_frozen};
 pub use state::{State, Status};
 pub use store::Store;

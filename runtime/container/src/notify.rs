@@ -21,7 +21,6 @@ use rustix::process::Pid;
 use spec::{InRoot, Mount, Str};
 use sys::Context;
 
-use crate::create_context::{CreateContext, Purpose};
 use crate::directory::{NOTIFY_DIRECTORY, NOTIFY_SOCKET, path_in};
 use crate::path::absolute;
 use crate::{Error, Trace};
@@ -87,25 +86,17 @@ impl Manager {
     }
 }
 
-/// Adds the container's socket to the configuration, if there is a service manager.
-pub(crate) fn add(context: &mut CreateContext<'_>) -> Result<bool, Error> {
-    if context.purpose != Purpose::Restore {
-        context.manager = Manager::of(context.options.env);
-    }
-    if context.manager.is_none() {
-        return Ok(false);
-    }
-    let root = absolute(context.store.path())?;
-    let source = format!("{root}/{}/{NOTIFY_DIRECTORY}", context.options.id);
-    context.spec.mounts.push(Mount {
+/// Returns the mount that shows the socket to the container with this id, and the variable that names it. `store` is
+/// the store's path.
+pub(crate) fn socket(store: &str, id: &str) -> Result<(Mount<'static>, String), Error> {
+    let mount = Mount {
         destination: InRoot::known(INSIDE),
         kind: Str::new("bind"),
-        source: Some(source.into()),
+        source: Some(format!("{}/{id}/{NOTIFY_DIRECTORY}", absolute(store)?).into()),
         options: ["bind", "nosuid", "noexec", "nodev", "ro"].map(Str::new).into(),
         ..Mount::default()
-    });
-    context.extra_env.push(format!("{VARIABLE}={INSIDE}/notify.sock"));
-    Ok(true)
+    };
+    Ok((mount, format!("{VARIABLE}={INSIDE}/notify.sock")))
 }
 
 /// Creates the directory of the container's socket with mode 0755, regardless of the umask.

@@ -80,6 +80,18 @@ pub struct CreateOptions<'a> {
     pub warn: Warn<'a>,
 }
 
+/// What a configuration is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A container is made.
+    Start,
+    /// criu makes the processes of a container.
+    Restore,
+    /// The plan of a start is printed. Nothing is changed on the host and nothing is taken: neither id, nor range of
+    /// ids, nor a cgroup of a pool.
+    Plan,
+}
+
 /// Returns the fast paths to use. With a pidfd socket, init is not created in its cgroup: the pidfd of an init that the
 /// kernel kills for that could not be withdrawn.
 pub(crate) fn safe_fast_paths(wanted: FastPaths, pidfd_socket: Option<&str>) -> FastPaths {

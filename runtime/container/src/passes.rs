@@ -7,10 +7,13 @@ use alloc::vec::Vec;
 use spec::{Spec, Str};
 use trace::Phase;
 
-use crate::create_context::{CreateContext, Purpose};
+use crate::bundle::Bundle;
+use crate::create_context::CreateContext;
+use crate::notify::{self, Manager};
+use crate::options::{CreateOptions, Purpose};
 use crate::request::listen_fds;
 use crate::template::{self, NamedBy, Template};
-use crate::{Error, TemplateUse, layered, notify, placement, snapshot};
+use crate::{Error, Store, TemplateUse, layered, placement, snapshot};
 
 /// A rewrite; returns whether it has an effect. It changes the configuration, and adds to the context what it takes or
 /// finds on the host for the container.
@@ -24,18 +27,44 @@ const PASSES: [(&str, Pass); 7] = [
     ("template", template),
     ("pin", placement::pin),
     ("pool", placement::pool),
-    ("notify-socket", notify::add),
+    ("notify-socket", notify_socket),
 ];
 
-/// Runs the passes; returns the names of those that have an effect.
-pub(crate) fn run(context: &mut CreateContext<'_>) -> Result<Vec<&'static str>, Error> {
-    let mut effective = Vec::new();
-    for (name, pass) in PASSES {
-        if pass(context)? {
-            effective.push(name);
+impl<'a> CreateContext<'a> {
+    /// Runs the passes over a parsed configuration.
+    pub(crate) fn of(
+        store: &'a Store,
+        options: &'a CreateOptions<'a>,
+        bundle: &'a Bundle,
+        spec: Spec<'a>,
+        purpose: Purpose,
+    ) -> Result<Self, Error> {
+        let trace = store.trace();
+        if options.layered.is_some_and(|layered| layered.stats) && !trace.is_on() {
+            trace.turn_on();
         }
+        let mut context = Self {
+            purpose,
+            store,
+            trace,
+            options,
+            bundle,
+            spec,
+            passes: Vec::new(),
+            manager: None,
+            extra_env: Vec::new(),
+            pooled: None,
+            prepared: None,
+            snapshot: None,
+            template: None,
+        };
+        for (name, pass) in PASSES {
+            if pass(&mut context)? {
+                context.passes.push(name);
+            }
+        }
+        Ok(context)
     }
-    Ok(effective)
 }
 
 fn image(context: &mut CreateContext<'_>) -> Result<bool, Error> {
@@ -47,23 +76,39 @@ fn image(context: &mut CreateContext<'_>) -> Result<bool, Error> {
 
 /// Prepares the root filesystem from layers, if the command line lists layers.
 fn layers(context: &mut CreateContext<'_>) -> Result<bool, Error> {
-    let Some(layered) = context.options.layered else { return Ok(false) };
-    let prepared =
-        context.trace.work(Phase::Configuration, "prepare layers", &layered.layers, || {
-            layered::prepare(context, layered)
-        })?;
+    let CreateContext { purpose, store, trace, options, bundle, .. } = *context;
+    let Some(layered) = options.layered else { return Ok(false) };
+    let spec = &mut context.spec;
+    let prepared = trace.work(Phase::Configuration, "prepare layers", &layered.layers, || {
+        layered::prepare(store, options, layered, bundle, spec, purpose)
+    })?;
     context.prepared = Some(prepared);
     Ok(true)
 }
 
 /// Prepares the mounts of a root filesystem, if any are given.
 fn rootfs_mounts(context: &mut CreateContext<'_>) -> Result<bool, Error> {
-    let Some((first, below)) = context.options.rootfs.split_first() else { return Ok(false) };
-    let path = &context.bundle.path;
-    let snapshot = context.trace.work(Phase::Configuration, "prepare rootfs", path, || {
-        snapshot::prepare(context, first, below)
+    let CreateContext { purpose, store, trace, options, bundle, .. } = *context;
+    let Some((first, below)) = options.rootfs.split_first() else { return Ok(false) };
+    let spec = &mut context.spec;
+    let snapshot = trace.work(Phase::Configuration, "prepare rootfs", &bundle.path, || {
+        snapshot::prepare(store, options, (first, below), bundle, spec, purpose)
     })?;
     context.snapshot = Some(snapshot);
+    Ok(true)
+}
+
+/// Adds the socket of notifications, if there is a service manager.
+fn notify_socket(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    if context.purpose != Purpose::Restore {
+        context.manager = Manager::of(context.options.env);
+    }
+    if context.manager.is_none() {
+        return Ok(false);
+    }
+    let (mount, variable) = notify::socket(context.store.path(), context.options.id)?;
+    context.spec.mounts.push(mount);
+    context.extra_env.push(variable);
     Ok(true)
 }
 

@@ -9,13 +9,10 @@ use spec::resources::{Cpu, Memory};
 use topology::pin::Pin;
 use topology::{List, Topology};
 
-use crate::create_context::{CreateContext, Purpose};
+use crate::annotations::{PIN, POOL};
+use crate::create_context::CreateContext;
+use crate::options::Purpose;
 use crate::{CgroupDriver, Error};
-
-/// The annotation equivalent to `--pin`.
-pub(crate) const PIN: &str = "run.dayfly.pin";
-/// The annotation equivalent to `--pool`, and its former name.
-pub(crate) const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
 /// Returns the value of the option, or, if the option was not given, the value of the annotation.
 fn asked<'s>(option: Option<&'s str>, spec: &'s Spec<'_>, names: &[&str]) -> Option<&'s str> {

@@ -32,14 +32,12 @@ use spec::{InRoot, Spec, Str};
 pub use self::host::{mount_on_host, unmount_on_host};
 use self::read::{Reader, Root, refused};
 use self::words::Ids;
-use crate::create_context::{CreateContext, Purpose};
+use crate::annotations::PLACE;
+use crate::bundle::Bundle;
 use crate::layered::place;
 use crate::layered::record::LayeredRecord;
-use crate::{Error, time};
-
-/// The annotation that chooses where the root filesystem is mounted: with `host`, in the bundle's directory, where the
-/// host's processes see it.
-pub const PLACE: &str = "run.dayfly.rootfs";
+use crate::options::{CreateOptions, Purpose};
+use crate::{Error, Store, time};
 
 /// A mount of a root filesystem in containerd's format.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -143,12 +141,13 @@ impl Drop for Snapshot {
 /// # Errors
 /// If a mount is of an unsupported type or cannot be created; the message contains type and reason.
 pub(crate) fn prepare(
-    context: &mut CreateContext<'_>,
-    first: &RootMount<'_>,
-    below: &[RootMount<'_>],
+    store: &Store,
+    options: &CreateOptions<'_>,
+    (first, below): (&RootMount<'_>, &[RootMount<'_>]),
+    bundle: &Bundle,
+    spec: &mut Spec<'_>,
+    purpose: Purpose,
 ) -> Result<Snapshot, Error> {
-    let CreateContext { store, purpose, bundle, options, .. } = *context;
-    let spec = &mut context.spec;
     if options.layered.is_some() {
         return Err(Error::text("a root filesystem consists either of layers or of mounts"));
     }
