@@ -2,7 +2,6 @@
 
 use crate::Error;
 use crate::config::Profile;
-use crate::race::Rounds;
 use crate::view::View;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
@@ -150,6 +149,17 @@ pub struct Timing {
     /// back-to-back starts hide
     #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0,60ms")]
     pub pause: Vec<Duration>,
+}
+
+/// The number of repetitions of an operation.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rounds {
+    /// The number of repetitions before the measured ones, which fill the kernel's and the runtimes' caches.
+    pub warm_up: usize,
+    /// The number of measured repetitions.
+    pub timed: usize,
+    /// The pause before each repetition.
+    pub pause: Duration,
 }
 
 impl Timing {

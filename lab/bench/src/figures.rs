@@ -1,8 +1,8 @@
 //! Figures of several entrants, with names and units: their statistics, tables, CSV and pictures.
 
 use crate::Error;
+use crate::outcome::Outcome;
 use crate::results::{bars, distinct, judged};
-use crate::session::Outcome;
 use crate::stand::Entrant;
 use measure::bootstrap::{self, Estimate, Pairing};
 use measure::chart::Picture;

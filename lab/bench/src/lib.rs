@@ -55,6 +55,7 @@ pub mod lookups;
 pub mod memory;
 pub mod mounts;
 pub mod options;
+pub mod outcome;
 pub mod place;
 pub mod pools;
 pub mod probe;

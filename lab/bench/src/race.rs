@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::accounting;
+pub use crate::arguments::Rounds;
 use crate::arguments::Timing;
 use crate::container::{Container, Fault};
 use crate::process::Sample;
@@ -51,17 +52,6 @@ impl Operation {
             Self::Exec => &["exec"],
         }
     }
-}
-
-/// The number of repetitions of an operation.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Rounds {
-    /// The number of repetitions before the measured ones, which fill the kernel's and the runtimes' caches.
-    pub warm_up: usize,
-    /// The number of measured repetitions.
-    pub timed: usize,
-    /// The pause before each repetition.
-    pub pause: Duration,
 }
 
 /// The samples of one step by one entrant, in the order of rounds.

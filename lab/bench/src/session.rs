@@ -6,33 +6,18 @@ use crate::circumstances::Circumstances;
 use crate::config::Profile;
 use crate::container::Container;
 use crate::figures::Figures;
+pub use crate::outcome::Outcome;
 use crate::race::{Series, asleep};
 use crate::results::{self, Out, compare};
 use crate::runtime::{self, Runtime};
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, stand, view};
-use measure::chart::{self, Picture};
+use measure::chart;
 use report::interrupt;
 use serde::Serialize;
-use serde_json::Value;
 use std::fs;
 use std::io::{Write, stdout};
 use std::path::Path;
-
-/// The results of an experiment.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The experiment's tables.
-    pub text: String,
-    /// The experiment's results by name.
-    pub json: Vec<(&'static str, Value)>,
-    /// The experiment's samples.
-    pub csv: String,
-    /// The experiment's pictures.
-    pub pictures: Vec<Picture>,
-    /// Output that replaces the circumstances and the tables, if there is any.
-    pub document: Option<String>,
-}
 
 impl Outcome {
     /// Returns the outcome of a race: the times, `more` tables, and the comparison with the entrant `first`.

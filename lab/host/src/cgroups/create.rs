@@ -1,7 +1,7 @@
 //! `create`: creates groups, and sets their owners and permissions.
 
 use super::group::Tree;
-use super::journal::Journal;
+use super::journal::{Belonging, Change, Journal};
 use crate::cgroups::options::{Create, Ownership};
 use report::Error;
 use std::fs;
@@ -28,24 +28,6 @@ pub fn create(options: &Create) -> Result<(), Error> {
     }
     journal.commit();
     Ok(())
-}
-
-/// A change of the owner or the permissions of a file or directory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The file or directory.
-    pub path: PathBuf,
-    /// What it gets.
-    pub to: Belonging,
-}
-
-/// An owner, or permissions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Belonging {
-    /// User and group, each unless it stays.
-    Owner(Option<u32>, Option<u32>),
-    /// The mode.
-    Mode(u32),
 }
 
 /// Returns the changes that a group's directory needs for the wanted owners and permissions. As with cgcreate, the

@@ -1,6 +1,5 @@
 //! Changes that are undone unless all of them succeed.
 
-use super::create::{Belonging, Change};
 use super::group::{Group, Tree};
 use report::Error;
 use report::interrupt::{self, Second};
@@ -48,6 +47,24 @@ impl Write {
         };
         Some((&self.file, part))
     }
+}
+
+/// A change of the owner or the permissions of a file or directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// What it gets.
+    pub to: Belonging,
+}
+
+/// An owner, or permissions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Belonging {
+    /// User and group, each unless it stays.
+    Owner(Option<u32>, Option<u32>),
+    /// The mode.
+    Mode(u32),
 }
 
 /// The changes made so far. Undoes all of them, latest first, when dropped without [`Journal::commit`].
