@@ -61,6 +61,8 @@ pub struct Command {
     pub options: Options,
     /// The command's positional arguments, as help shows them: `[NAME]` is optional, and `[NAME...]` may be repeated.
     pub arguments: &'static str,
+    /// The least and the greatest number of positional arguments.
+    pub(crate) count: (usize, usize),
     /// The positions at which the command's options are accepted.
     pub order: Order,
     /// Examples: command lines without the program's name, each with its effect.
@@ -90,6 +92,22 @@ impl Order {
     }
 }
 
+/// Counts the arguments that must and those that may be given. A `const fn`, because a start should not parse this text.
+const fn count(arguments: &str) -> (usize, usize) {
+    let bytes = arguments.as_bytes();
+    let (mut least, mut most, mut at) = (0, 0_usize, 0);
+    while at < bytes.len() {
+        if at == 0 || bytes[at - 1] == b' ' {
+            most = most.saturating_add(1);
+            least += (bytes[at] != b'[') as usize;
+        } else if bytes[at] == b'.' {
+            most = usize::MAX;
+        }
+        at += 1;
+    }
+    (least, most)
+}
+
 impl Command {
     /// Returns a command whose only argument is a container id.
     const fn new(name: &'static str, action: Action, about: &'static str) -> Self {
@@ -99,6 +117,7 @@ impl Command {
             description: "",
             options: &[],
             arguments: "CONTAINER",
+            count: (1, 1),
             order: Order::Mixed,
             examples: &[],
             action,
@@ -120,7 +139,7 @@ impl Command {
     }
 
     const fn arguments(self, arguments: &'static str) -> Self {
-        Self { arguments, ..self }
+        Self { arguments, count: count(arguments), ..self }
     }
 
     const fn order(self, order: Order) -> Self {

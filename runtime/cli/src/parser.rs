@@ -163,9 +163,7 @@ pub fn count_arguments(
         Order::PassedOn => return Ok(()),
         _ => {}
     }
-    let words = || command.arguments.split(' ').filter(|word| !word.is_empty());
-    let least = words().filter(|word| !word.starts_with('[')).count();
-    let most = if command.arguments.contains("...") { usize::MAX } else { words().count() };
+    let (least, most) = command.count;
     let wrong = |bound, number| Err(UsageError::Count(command.name, bound, number));
     match count {
         _ if (least..=most).contains(&count) => Ok(()),
