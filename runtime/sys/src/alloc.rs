@@ -53,7 +53,7 @@ pub struct Allocator {
 unsafe impl Sync for Allocator {}
 
 impl Allocator {
-    /// Returns an empty heap, for [`entry!`](crate::entry).
+    /// Returns an empty heap, for [`entry!`](crate::entry!).
     ///
     /// # Safety
     /// The heap must never be used concurrently. The process must have one thread; a process that shares its memory,

@@ -1,4 +1,4 @@
-//! [`entry!`](crate::entry), which makes a program without libc and std.
+//! [`entry!`](crate::entry!), which makes a program without libc and std.
 
 /// Defines what a program with the main function `$main: fn(sys::Args) -> i32` would otherwise get from libc and std:
 /// entry point, allocator, panic handler and memory routines. Use it once, in a `#![no_std] #![no_main]` binary linked

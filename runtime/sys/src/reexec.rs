@@ -76,7 +76,7 @@ impl OwnProgram {
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE in the user namespace, EINVAL if the kernel is built
     /// without CONFIG_CHECKPOINT_RESTORE, ENOEXEC if the program is not a static executable at a fixed address, or was
-    /// not started by [`entry`](crate::entry). After an error, the program runs on as before.
+    /// not started by [`entry`](crate::entry!). After an error, the program runs on as before.
     pub fn run(&self, args: Args) -> Result<(), Errno> {
         // A program that this crate has started has one thread.
         if args.iter().next().is_none() {

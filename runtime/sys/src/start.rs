@@ -3,7 +3,7 @@
 //! A runtime command runs for a couple of milliseconds, and each container needs three or four commands (create, start,
 //! state, delete). An empty program takes 0.28 ms without libc. With a static glibc, which executes CPUID dozens of
 //! times (a trap in a VM) and relocates ifuncs, it takes 0.7–0.9 ms. So the binary has no libc: the kernel enters it at
-//! the entry point that this file defines. [`entry!`](crate::entry) defines the needed symbols in a program.
+//! the entry point that this file defines. [`entry!`](crate::entry!) defines the needed symbols in a program.
 
 use core::ffi::{CStr, c_char};
 #[cfg(feature = "alloc")]
