@@ -31,6 +31,8 @@ pub(crate) struct CreateContext<'a> {
     pub manager: Option<Manager>,
     /// Entries that the passes add to the environment.
     pub extra_env: Vec<String>,
+    /// The number of descriptors that a service manager has passed to this process.
+    pub listen_fds: u32,
     /// The cgroup taken from a pool.
     pub pooled: Option<cgroup::pool::Taken>,
     /// The root filesystem, if it consists of layers.
@@ -45,6 +47,11 @@ impl<'a> CreateContext<'a> {
     /// Returns whether the process has a terminal.
     pub fn has_terminal(&self) -> bool {
         self.spec.process.as_ref().is_some_and(|process| process.terminal)
+    }
+
+    /// Returns the number of the caller's descriptors, from 3 on, that the program gets.
+    pub fn passed_fds(&self) -> u32 {
+        self.options.preserve_fds.saturating_add(self.listen_fds)
     }
 
     /// Chooses the receiver of the terminal, if the process has one; `connected` is the connection of an earlier

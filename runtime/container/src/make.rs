@@ -33,7 +33,7 @@ use crate::notify;
 use crate::options::CLAIMED;
 use crate::output::Redirected;
 use crate::record::{self, Header, Record};
-use crate::request::{StartMode, listen_fds};
+use crate::request::StartMode;
 use crate::store::Claim;
 use crate::template::{self, Fork, Refusal};
 use crate::{Container, Error, TemplateUse, hooks, pid_file, time};
@@ -51,8 +51,7 @@ impl<'a> CreateContext<'a> {
         console: Console<'a>,
     ) -> Result<LaunchedContainer, Error> {
         let (options, trace) = (self.options, self.trace);
-        let passed = options.preserve_fds.saturating_add(listen_fds(options.env));
-        check_preserved(passed)?;
+        check_preserved(self.passed_fds())?;
         let (caller, kernel) = self.probe();
         let network = self.begin_network(&caller, &kernel)?;
         let requests = match options.template {

@@ -53,6 +53,7 @@ impl<'a> CreateContext<'a> {
             passes: Vec::new(),
             manager: None,
             extra_env: Vec::new(),
+            listen_fds: listen_fds(options.env),
             pooled: None,
             prepared: None,
             snapshot: None,
@@ -116,6 +117,7 @@ fn notify_socket(context: &mut CreateContext<'_>) -> Result<bool, Error> {
 /// template, init executes the program. If the container is to become a template, changes its configuration.
 fn template(context: &mut CreateContext<'_>) -> Result<bool, Error> {
     let CreateContext { purpose, store, trace, options, bundle, .. } = *context;
+    let passes = context.passed_fds() > 0;
     let spec = &mut context.spec;
     let (name, by, args) = match options.template {
         Some(TemplateUse::Become { allowed }) => {
@@ -132,7 +134,6 @@ fn template(context: &mut CreateContext<'_>) -> Result<bool, Error> {
     let name = name.map(ToString::to_string);
     add_arguments(spec, args);
     let Some(name) = name else { return Ok(!args.is_empty()) };
-    let passes = options.preserve_fds > 0 || listen_fds(options.env) > 0;
     let found = trace.work(Phase::Configuration, "find template container", &name, || {
         Ok::<_, Error>(match passes {
             true => Err("cannot fork a program with descriptors of the caller".into()),

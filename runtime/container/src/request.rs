@@ -47,10 +47,9 @@ impl<'a> CreateContext<'a> {
         let rootless = options.rootless.unwrap_or(caller.is_confined());
         let (cgroup, shown_cgroup) = self.cgroups(&caller, rootless)?;
         let rdt = spec.linux.as_ref().and_then(|linux| linux.intel_rdt.as_ref());
-        let listen_fds = listen_fds(options.env);
         let mut extra_env = Vec::new();
-        if listen_fds > 0 {
-            extra_env.push(format!("LISTEN_FDS={listen_fds}"));
+        if self.listen_fds > 0 {
+            extra_env.push(format!("LISTEN_FDS={}", self.listen_fds));
             extra_env.push("LISTEN_PID=1".to_string());
         }
         extra_env.extend(self.extra_env.iter().cloned().chain(requests.map(template::variable)));
@@ -68,7 +67,7 @@ impl<'a> CreateContext<'a> {
             attended,
             no_pivot: options.no_pivot,
             no_new_keyring: options.no_new_keyring,
-            preserve_fds: options.preserve_fds.saturating_add(listen_fds),
+            preserve_fds: self.passed_fds(),
             console,
             terminal_size,
             extra_env,
