@@ -245,12 +245,11 @@ impl<'a> CreateContext<'a> {
             trace.add(Phase::Bootstrap, "ask for fork", "", (since, trace.clock()));
             asked.map_err(|reason| self.refused_by_template(reason, fork, &mut born))?;
         }
-        let mut header = None;
-        born.record(|init| {
+        let header = born.record(|init| {
             trace.point("identify", "init")?;
             let identity = Identity::of(init.pid, &init.pidfd).context("fstat", "pidfd")?;
             trace.point("write", directory::RECORD)?;
-            header = Some(draft.complete(init.pid, identity)?);
+            let header = draft.complete(init.pid, identity)?;
             if let Some(own) = self.record_of_rootfs() {
                 own.add_process(identity)?;
             }
@@ -259,7 +258,8 @@ impl<'a> CreateContext<'a> {
             {
                 template::grant(cgroup, &linux.uid_mappings);
             }
-            announce(init, "standard", options.pid_file, options.pidfd_socket, trace)
+            announce(init, "standard", options.pid_file, options.pidfd_socket, trace)?;
+            Ok(header)
         })?;
         born.prepare()?;
         // The cgroup's directory is closed after the launch.
@@ -274,10 +274,6 @@ impl<'a> CreateContext<'a> {
         // once its program begins.
         *lock = None;
         let launched = born.commit(forked)?;
-        let header = header.ok_or_else(|| {
-            let missing = sys::Error::new("record", "process", sys::Errno::CHILD);
-            Error::Launch(launch::Error::from(missing).of_plan(plan))
-        })?;
         Ok((header, record, launched, notify))
     }
 

@@ -22,7 +22,8 @@ const DYING: Duration = Duration::from_secs(10);
 
 /// Runs the parent's steps of a plan up to the clone, which creates init. `given` are the descriptors that the caller has
 /// opened for the plan's well-known slots; `network` is the network namespace, if the caller has started its creation;
-/// `bundle` is the working directory of hooks on the host. The plan is `'static`, because an init that shares this process's memory may read the plan after the launch.
+/// `bundle` is the working directory of hooks on the host. The plan is `'static`, because an init that shares this
+/// process's memory may read the plan after the launch.
 ///
 /// # Errors
 /// The error of the step that failed. Everything that the launch had created is removed.
@@ -69,20 +70,23 @@ impl Born<'_> {
         self.parent.child.as_ref().ok_or_else(no_child)
     }
 
-    /// Admits init, and calls `record`, which records it.
+    /// Admits init, and calls `record`, which records it; returns what `record` returns.
     ///
     /// # Errors
-    /// That of `record`, or of a step that failed. The launch has ended.
-    pub fn record(
+    /// That of `record`, or of a step that failed; ECHILD if the plan records nothing. The launch has ended.
+    pub fn record<T>(
         &mut self,
-        mut record: impl FnMut(&Child) -> Result<(), sys::Error>,
-    ) -> Result<(), Error> {
+        mut record: impl FnMut(&Child) -> Result<T, sys::Error>,
+    ) -> Result<T, Error> {
         self.run_while(|_, step| !matches!(step, ParentStep::RecordBirth))?;
-        match self.parent.plan.parent.get(self.next) {
-            None => Ok(()),
-            Some(step) => self
-                .run(step, &mut |parent| Ok(record(parent.child.as_ref().ok_or_else(no_child)?)?)),
+        let mut recorded = None;
+        if let Some(step) = self.parent.plan.parent.get(self.next) {
+            self.run(step, &mut |parent| {
+                recorded = Some(record(parent.child.as_ref().ok_or_else(no_child)?)?);
+                Ok(())
+            })?;
         }
+        recorded.ok_or_else(|| self.fail(no_child()))
     }
 
     /// Runs the hooks on the host. Waits until init is ready, unless the plan leaves that out.
