@@ -1,11 +1,9 @@
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use super::*;
-use crate::systemd::dbus::fake::{self, Asked, returns, signals};
+use crate::systemd::dbus::fake::{self, Asked, SHORT, returns, signals, within_bounds};
 use proptest::prelude::*;
 
-const SHORT: Duration = Duration::from_millis(200);
 const JOB: &str = "/org/freedesktop/systemd1/job/7";
 
 fn unit() -> Unit {
@@ -46,13 +44,6 @@ fn calls(manager: Manager, thread: JoinHandle<Vec<String>>) -> Vec<String> {
     let mut calls = thread.join().unwrap();
     calls.retain(|call| call != "Hello" && call != "AddMatch");
     calls
-}
-
-fn within_bounds<T>(act: impl FnOnce() -> T) -> T {
-    let since = Instant::now();
-    let result = act();
-    assert!(since.elapsed() < SHORT * 20, "took {:?}", since.elapsed());
-    result
 }
 
 #[test]

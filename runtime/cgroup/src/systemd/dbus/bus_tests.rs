@@ -1,19 +1,8 @@
-use std::time::Instant;
-
 use super::*;
-use crate::systemd::dbus::fake::{self, returns};
-
-const SHORT: Duration = Duration::from_millis(200);
+use crate::systemd::dbus::fake::{self, SHORT, returns, within_bounds};
 
 fn over(socket: OwnedFd) -> Result<Bus, Error> {
     Bus::over(socket, true, SHORT)
-}
-
-fn within_bounds<T>(act: impl FnOnce() -> T) -> T {
-    let since = Instant::now();
-    let result = act();
-    assert!(since.elapsed() < SHORT * 20, "took {:?}", since.elapsed());
-    result
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A fake D-Bus peer for tests: a thread at the other end of a socket pair.
 
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 use rustix::net::{
@@ -9,6 +10,17 @@ use rustix::net::{
 
 use crate::systemd::dbus::wire::Writer;
 use crate::systemd::dbus::{Message, Value};
+
+/// The time that tests wait for a peer's answer.
+pub const SHORT: Duration = Duration::from_millis(200);
+
+/// Asserts that `act` does not wait much longer than [`SHORT`].
+pub fn within_bounds<T>(act: impl FnOnce() -> T) -> T {
+    let since = Instant::now();
+    let result = act();
+    assert!(since.elapsed() < SHORT * 20, "took {:?}", since.elapsed());
+    result
+}
 
 /// A call that the fake peer has received.
 #[derive(Debug)]
