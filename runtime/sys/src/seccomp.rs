@@ -8,7 +8,6 @@ use rustix::io::Errno;
 pub const NEW_LISTENER: u32 = 8;
 
 const SECCOMP_SET_MODE_FILTER: usize = 1;
-const SECCOMP_GET_ACTION_AVAIL: usize = 2;
 
 /// `struct sock_filter`: one classic BPF instruction.
 #[repr(C)]
@@ -61,16 +60,4 @@ pub fn flags_known(flags: u32) -> bool {
         )
     };
     result == Err(Errno::FAULT)
-}
-
-/// Returns whether the kernel supports a SECCOMP_RET_* action (Linux 4.14).
-pub fn action_available(action: u32) -> bool {
-    // SAFETY: a pointer to four readable bytes.
-    unsafe {
-        crate::raw::call(
-            crate::raw::nr::SECCOMP,
-            crate::raw::args![SECCOMP_GET_ACTION_AVAIL, 0, &raw const action],
-        )
-    }
-    .is_ok()
 }
