@@ -24,10 +24,14 @@ def anchor(heading):
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
+def prose(page):
+    """A page with a word in place of each piece of code."""
+    return re.sub(r"^```.*?^```|^    [^\n]*$|`[^`]*`", "code", read(page), flags=re.S | re.M)
+
+
 def links(page):
     """What a page links to in the repository: paths, with anchors."""
-    text = re.sub(r"^```.*?^```|^    [^\n]*$|`[^`\n]*`", "", read(page), flags=re.S | re.M)
-    return [target for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", text) if not re.match(r"[a-z]+:", target)]
+    return [target for target in re.findall(r"\]\(([^)\s]+)[^)]*\)", prose(page)) if not re.match(r"[a-z]+:", target)]
 
 
 class Tally:
