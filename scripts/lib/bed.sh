@@ -68,6 +68,12 @@ containers_conf() {
     [ -z "${uid:-}" ] && [ ! -e /sys/fs/cgroup/cgroup.controllers ] || echo 'pids_limit = 0'
 }
 
+# Sets $runc to that of scripts/peers: Debian 12's gives the root another propagation, and pods with user namespaces need 1.2.
+newest_runc() {
+    runc=${DAYFLY_RUNC:-${CARGO_TARGET_DIR:-$top/target}/peers/bin/runc}
+    [ -x "$runc" ] || "$top/scripts/peers" runc >"$scratch/why" 2>&1 || skip "$(tail -n 1 "$scratch/why")"
+}
+
 # Whether criu works on this kernel, which that of scripts/peers may do.
 has_criu() {
     criu=${DAYFLY_CRIU:-$top/target/peers/bin/criu}

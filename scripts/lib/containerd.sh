@@ -89,7 +89,7 @@ WRAPPER
 }
 # Starts or restarts containerd, and waits until it answers.
 containerd_start() {
-    nsenter -t "$holder" -n containerd --config "$scratch/config.toml" </dev/null >>"$scratch/containerd.log" 2>&1 &
+    nsenter -t "$holder" -n containerd --config "$scratch/config.toml" </dev/null >>"$scratch/containerd.log" 2>&1 9>&- &
     daemon=$!
     wait_for "${1:-30}" timeout 5 "$c" version
 }

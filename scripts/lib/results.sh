@@ -105,6 +105,20 @@ expect() {
     fi
 }
 
+# NAME WANTED COMMAND...: passes when the command at last prints exactly WANTED.
+becomes() {
+    title=$1 wanted=$2
+    shift 2
+    says_it() {
+        said=$(limited "$@" 2>&1 </dev/null)
+        [ "$said" = "$wanted" ]
+    }
+    if wait_for "$patience" says_it "$@"; then passes "$title"; else
+        fails "$title"
+        echo "    printed '$said' instead of '$wanted': $*"
+    fi
+}
+
 # TRIES COMMAND...: runs the command until it prints nothing; prints its last output.
 settled() {
     tries=$1

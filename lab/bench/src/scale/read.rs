@@ -188,7 +188,7 @@ fn shim(name: &str) -> Option<Measured> {
     })
 }
 
-/// Translates the name of an entrant of `shim` to the shorter name of the RuntimeClass in `scripts/kubernetes`.
+/// Translates the name of an entrant of `shim` to the shorter name of the RuntimeClass in `scripts/bed kubernetes`.
 fn class(entrant: &str) -> String {
     match entrant.strip_prefix("Go shim + ") {
         Some("dayfly") => "dayfly-go".to_owned(),

@@ -1,9 +1,9 @@
 # Shared by the bed kubernetes and its cases: starts and ends the servers of a cluster of one node.
 # shellcheck shell=sh
-# `scratch`, `holder`, `runtime` and others come from scripts/lib, `progress` from the beds.
+# `scratch`, `holder`, `runtime` and others come from scripts/lib.
 # shellcheck disable=SC2154
 #
-# KUBERNETES_BIN      the programs that scripts/kubernetes builds
+# KUBERNETES_BIN      the programs that scripts/programs builds
 # KUBERNETES_CONFIG   the kubeconfig of a control plane that runs outside of this machine (scripts/bed guest-kubernetes): then
 #                     only the kubelet runs here, with the address of the machine's network device
 # Needs scripts/view or scripts/guest-host: directories of the host are covered in a mount namespace of its own.
@@ -17,11 +17,21 @@ servers='etcd kube-apiserver kube-controller-manager kube-scheduler kubelet'
 cgroup_driver=cgroupfs
 [ ! -d /run/systemd/system ] || [ ! -e /sys/fs/cgroup/cgroup.controllers ] || cgroup_driver=systemd
 
+begun=$(date +%s)
+progress() { echo "-- $1 after $(($(date +%s) - begun)) s"; }
+
+# One cluster at a time: each covers the node's directories.
+cluster_lock() {
+    exec 9>"$KUBERNETES_BIN/lock"
+    flock -n 9 || progress "waits for the end of another run, which holds $KUBERNETES_BIN/lock,"
+    flock 9
+}
+
 # NAME COMMAND...: starts a server in the cluster's network namespace; its messages are in $scratch/log/NAME.
 serve() {
     name=$1
     shift
-    nsenter -t "$holder" -n "$@" </dev/null >>"$scratch/log/$name" 2>&1 &
+    nsenter -t "$holder" -n "$@" </dev/null >>"$scratch/log/$name" 2>&1 9>&- &
     echo $! >"$scratch/pid/$name"
 }
 # NAME [SIGNAL]: ends a server and waits for its end.
@@ -59,13 +69,12 @@ CONFIG
 }
 # Makes the program `k`, which is kubectl in the namespace SPACE.
 control_kubectl() {
-    cat >"$scratch/k" <<WRAPPER
+    k=$scratch/k
+    program "$k" <<WRAPPER
 #!/bin/sh
 export HOME='$scratch/home'
 exec nsenter -t $holder -n '$KUBERNETES_BIN/kubectl' --kubeconfig '$scratch/kubeconfig' \${SPACE:+--namespace "\$SPACE"} "\$@"
 WRAPPER
-    chmod +x "$scratch/k"
-    k=$scratch/k
 }
 
 # The files of the kubelet, and of the control plane if it runs here.
@@ -109,7 +118,7 @@ CONFIG
         mkdir -p "$scratch/sysctl/${sysctl%/*}"
         cat "/proc/sys/$sysctl" >"$scratch/sysctl/$sysctl"
     done
-    cat >"$scratch/kubelet" <<'KUBELET'
+    program "$scratch/kubelet" <<'KUBELET'
 #!/bin/sh
 # SYSCTLS COMMAND...
 set -e
@@ -119,7 +128,6 @@ find . -type f | while read -r name; do mount --bind "$name" "/proc/sys/$name"; 
 cd /
 exec "$@"
 KUBELET
-    chmod +x "$scratch/kubelet"
 }
 
 # The node's network device: by default, a bridge that nothing else is connected to. Addresses of pods from host-local.

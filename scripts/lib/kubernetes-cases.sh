@@ -36,44 +36,14 @@ table() {
     echo
 }
 
-# Programs that a check can run under timeout(1).
+# A program, because checks call it in shells of their own.
 cases_scripts() {
-    cat >"$scratch/get" <<GET
+    get=$scratch/get
+    program "$get" <<GET
 #!/bin/sh
 # OBJECT JSONPATH
 exec '$k' get "\$1" -o "jsonpath=\$2"
 GET
-    cat >"$scratch/ended" <<ENDED
-#!/bin/sh
-# POD: waits until it has ended, and prints its phase.
-while :; do
-    phase=\$('$k' get pod "\$1" -o 'jsonpath={.status.phase}' 2>/dev/null)
-    case \$phase in Succeeded | Failed) echo "\$phase"; exit ;; esac
-    sleep ${DAYFLY_POLL:-0.5}
-done
-ENDED
-    cat >"$scratch/becomes" <<BECOMES
-#!/bin/sh
-# WANTED COMMAND...: runs the command until it prints WANTED, and prints the last output.
-wanted=\$1
-shift
-end=\$((\$(date +%s) + $patience - 10))
-said=\$("\$@" 2>&1)
-until [ "\$said" = "\$wanted" ] || [ "\$(date +%s)" -ge \$end ]; do
-    sleep ${DAYFLY_POLL:-0.5}
-    said=\$("\$@" 2>&1)
-done
-echo "\$said"
-BECOMES
-    chmod +x "$scratch/get" "$scratch/ended" "$scratch/becomes"
-    get=$scratch/get
-}
-# NAME WANTED COMMAND...: passes when the command finally prints WANTED.
-becomes() {
-    title=$1
-    goal=$2
-    shift 2
-    expect "$title" "$goal" "$scratch/becomes" "$goal" "$@"
 }
 # POD: fails with the pod's state and its events when it is not Ready in time.
 ready() {
@@ -84,7 +54,7 @@ ready() {
 # POD PHASE
 ended() {
     before=$failed
-    expect "$1_ends" "$2" "$scratch/ended" "$1"
+    becomes "$1_ends" "$2" "$get" "pod/$1" '{.status.phase}'
     [ "$failed" = "$before" ] || explain "$1"
 }
 # NAME WANTED POD: passes when the pod ends well, and has printed these words.
@@ -267,14 +237,12 @@ YAML
 }
 
 group_streams() {
-    {
-        pod streams Always <<'YAML'
+    pod streams Always <<'YAML' >"$scratch/pods.yaml"
 containers:
 - {name: main, image: box, stdin: true, command: [sh, -c, 'while read -r line; do echo "got $line"; done; sleep 1000']}
 - {name: web, image: box, command: [sh, -c, 'mkdir /www; echo yes > /www/index.html; httpd -f -p 8080 -h /www']}
 - {name: talks, image: box, command: [sh, -c, 'for n in $(seq 1000); do echo line $n; done; echo to stderr >&2; sleep 1000']}
 YAML
-    } >"$scratch/pods.yaml"
     make_pods
     ready streams
     row 'exec'

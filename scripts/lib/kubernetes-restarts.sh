@@ -37,10 +37,8 @@ group_resources() {
 }
 
 group_eviction() {
-    {
-        box over-its-limit 'head -c 8m /dev/zero > /data/x; sleep 1000' 'volumeMounts: [{name: data, mountPath: /data}]' \
-            'volumes: [{name: data, emptyDir: {sizeLimit: 4Mi}}]'
-    } >"$scratch/pods.yaml"
+    box over-its-limit 'head -c 8m /dev/zero > /data/x; sleep 1000' 'volumeMounts: [{name: data, mountPath: /data}]' \
+        'volumes: [{name: data, emptyDir: {sizeLimit: 4Mi}}]' >"$scratch/pods.yaml"
     row "eviction by an emptyDir's limit"
     make_pods
     becomes evicted_by_limit 'Failed Evicted' "$get" pod/over-its-limit '{.status.phase} {.status.reason}'
