@@ -73,7 +73,7 @@ test-all:
 validate:
 	$(CARGO) build --release -p dayfly-cli
 	-scripts/peers
-	scripts/oci-validation --peers
+	scripts/bed oci-validation peers
 
 # A container from an image made here, its trace, a race against crun and runc.
 demo:
