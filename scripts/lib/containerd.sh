@@ -112,6 +112,31 @@ containerd_image() {
     ! "$c" run --help 2>&1 | grep -q rlimit-nofile || run="$run --rlimit-nofile 1024"
 }
 
+# ID: the state and the process of a task.
+task_status() { "$c" task ls | awk -v id="$1" '$1 == id { print $3 }'; }
+task_pid() { "$c" task ls | awk -v id="$1" '$1 == id { print $2 }'; }
+# Prints the bed's own shims.
+shims() { for pid in $(pgrep -x containerd-shim); do [ "$(readlink "/proc/$pid/ns/net" 2>/dev/null)" != "$net" ] || echo "$pid"; done; }
+# PID: prints its parent, if that is a shim. No other process is killed.
+shim_of() {
+    parent=$(awk '/^PPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)
+    ! grep -q containerd-shim "/proc/$parent/cmdline" 2>/dev/null || echo "$parent"
+}
+
+# Events, which `listener` writes to $scratch/events. ctr does not report when it has subscribed: events are made until it prints
+# one.
+listen() {
+    "$c" events >"$scratch/events" 2>&1 </dev/null &
+    listener=$!
+    check listens sh -c "until grep -q /images/update '$scratch/events'; do '$c' image label '$image' made=\$(date +%s%N); sleep 0.1; done"
+}
+# ID EVENT: waits for the event of a task.
+told() { wait_for "$patience" grep -q "/tasks/$2 .*\"$1\"" "$scratch/events"; }
+# ID: prints the task's events in order.
+events_of() { awk -v id="\"$1\"" 'index($0, id) { for (i = 1; i <= NF; i++) if ($i ~ "^/tasks/") print substr($i, 8) }' "$scratch/events"; }
+# Likewise in a line, without the event that the Go shim may lose.
+sent() { events_of "$1" | if [ -n "$shim" ]; then cat; else grep -v delete; fi | tr '\n' ' ' | sed 's/ $//'; }
+
 # Prints what the host has in addition to the state before, except for containerd and what it is asked to keep:
 # processes, mounts, cgroups, state, sockets, one per line.
 shim_leftovers() {
