@@ -30,7 +30,7 @@ engine_runs() {
     expect run_capabilities 'exit 1' "$e" run --rm "$@" --cap-drop all "$image" chown 1:1 /etc/passwd
 }
 
-# ENGINE IMAGE OPTION...: the life of the container `one`; $pauses: it can be paused.
+# ENGINE IMAGE OPTION...: the life of the container `one`; $pauses: it can be paused; $missing: the exit code of an exec of nothing.
 engine_life() {
     e=$1 image=$2
     shift 2
@@ -41,11 +41,12 @@ engine_life() {
     expect exec_user 1000 "$e" exec -u 1000 one id -u
     expect exec_directory /tmp "$e" exec -w /tmp one pwd
     check exec_detached "$e" exec -d one sleep 500
-    expect exec_missing_program 'exit 127' "$e" exec one /no/such
+    expect exec_missing_program "exit ${missing:-127}" "$e" exec one /no/such
     expect logs logged "$e" logs one
     check top "$e" top one
     [ -z "${pauses:-}" ] || {
         check pause "$e" pause one
+        expect paused paused "$e" inspect -f '{{.State.Status}}' one
         check unpause "$e" unpause one
     }
     check kill_hup "$e" kill -s HUP one

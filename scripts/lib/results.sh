@@ -86,6 +86,18 @@ steps() {
     return "$code"
 }
 say() { echo "say: $*"; }
+# Ends a step.
+fail() {
+    echo "$*"
+    exit 1
+}
+# TEXT COMMAND...: checks that the command's output contains the text.
+says() {
+    text=$1
+    shift
+    "$@" >"$scratch/said" 2>&1 || { cat "$scratch/said" && return 1; }
+    grep -qF -- "$text" "$scratch/said" || { cat "$scratch/said" && echo "does not say: $text" && return 1; }
+}
 
 # NAME WANTED COMMAND...: passes when the command prints exactly WANTED, or exits with N where WANTED is `exit N`.
 expect() {
