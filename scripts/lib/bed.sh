@@ -10,6 +10,8 @@ case $runtime in /*) ;; *) runtime=$PWD/$runtime ;; esac
 # A bed defines it: ends what it has begun.
 clean_up() { :; }
 
+keep() { [ -z "${DAYFLY_KEEP:-}" ] || { mkdir -p "$DAYFLY_KEEP" && cp "$scratch"/*.log "$scratch"/*.conf "$DAYFLY_KEEP/" 2>/dev/null; }; }
+
 # TOOL...: ends with a counted skip if a needed tool is missing; makes the scratch directory and the image.
 need() {
     has without-root || [ "$(id -u)" = 0 ] || skip 'needs root'
@@ -17,7 +19,7 @@ need() {
     for tool in "$@"; do command -v "$tool" >/dev/null || skip "no $tool: scripts/install-deps test"; done
     scratch=$(mktemp -d /tmp/dayfly-engine.XXXXXX) || exit
     # A second signal must not end the clean-up.
-    trap 'trap "" INT TERM HUP; clean_up; rm -rf "$scratch"' EXIT
+    trap 'trap "" INT TERM HUP; clean_up; keep; rm -rf "$scratch"' EXIT
     trap 'exit 130' INT TERM HUP
     case " $* " in *' umoci '*) "$top/scripts/image" "$scratch/image" >"$scratch/image.log" 2>&1 || give_up 'no image' "$scratch/image.log" ;; esac
 }

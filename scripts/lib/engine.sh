@@ -78,7 +78,7 @@ root = "$1/root"
   networkMode = "host"
   defaultCgroupParent = "$containerd_namespace"
 CONFIG
-    TMPDIR=$1/tmp nsenter -t "$holder" -n "$BUILDKIT_BIN/buildkitd" --config "$1/config.toml" </dev/null >"$1/log" 2>&1 &
+    TMPDIR=$1/tmp nsenter -t "$holder" -n "$BUILDKIT_BIN/buildkitd" --config "$1/config.toml" </dev/null >"$1.log" 2>&1 &
     builder=$!
     wait_for 60 timeout 5 "$BUILDKIT_BIN/buildctl" --addr "unix://$1/sock" debug workers
 }
