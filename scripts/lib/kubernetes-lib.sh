@@ -3,7 +3,7 @@
 # `scratch`, `holder`, `runtime` and others come from scripts/lib.
 # shellcheck disable=SC2154
 #
-# KUBERNETES_BIN      the programs that scripts/programs builds
+# KUBERNETES_BIN, CNI_BIN   the programs that scripts/programs builds
 # KUBERNETES_CONFIG   the kubeconfig of a control plane that runs outside of this machine (scripts/bed guest-kubernetes): then
 #                     only the kubelet runs here, with the address of the machine's network device
 # Needs scripts/view or scripts/guest-host: directories of the host are covered in a mount namespace of its own.
@@ -140,7 +140,7 @@ cluster_network() {
     fi
     nsenter -t "$holder" -n sh -c "ip link set lo up && ip address add $node_address/24 dev $node_device &&
         ip link set $node_device up && ip route add default via $node_gateway" || return 1
-    for plugin in bridge host-local loopback; do ln -sf "$KUBERNETES_BIN/cni/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
+    for plugin in bridge host-local loopback; do ln -sf "$CNI_BIN/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
     rm -f "$scratch/cni/conf/"*
     cat >"$scratch/cni/conf/10-pods.conflist" <<CNI
 {"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0", "isGateway": true,
