@@ -155,6 +155,9 @@ wait_for() {
     done
 }
 
+# Prints the median of numbers, one a line; 0 if there is none.
+median() { sort -n | awk '{ v[NR] = $1 } END { print NR ? int((v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2) : 0 }'; }
+
 # 'PASSED FAILED SKIPPED': adds the counts of other tests.
 add_counts() {
     # shellcheck disable=SC2086
