@@ -106,27 +106,8 @@ ENTRYPOINT ["/bin/busybox"]
 DOCKERFILE
 }
 
-# Sets how long the step of an interrupted build sleeps, in $sleeps: no other process sleeps that long. Makes the program
-# `step`, which knows such processes.
-sleeping_step() {
-    sleeps=$((1000000 + $$))
-    program "$scratch/step" <<STEP
-#!/bin/sh
-# list: prints the processes of interrupted builds' steps. yes, no: waits until there are such processes, or none.
-tries=300
-while [ \$tries -gt 0 ]; do
-    found=
-    for place in /proc/[0-9]*; do
-        [ "\$(tr '\\0' ' ' 2>/dev/null <"\$place/cmdline")" != "sleep $sleeps " ] || found="\$found \${place#/proc/}"
-    done
-    case \$1 in
-        list) echo \$found && exit ;;
-        yes) [ -z "\$found" ] || exit 0 ;;
-        no) [ -n "\$found" ] || exit 0 ;;
-    esac
-    sleep 0.1
-    tries=\$((tries - 1))
-done
-exit 1
-STEP
-}
+# How long the step of an interrupted build sleeps: no other process sleeps that long.
+sleeps=$((1000000 + $$))
+# Prints such processes.
+steps_of_builds() { pgrep -fx "sleep $sleeps"; }
+no_steps_of_builds() { ! steps_of_builds; }
