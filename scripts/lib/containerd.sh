@@ -60,15 +60,7 @@ hold_network() {
     net=$(readlink "/proc/$holder/ns/net")
 }
 # Prints the processes of that namespace, except its holder and the daemon.
-in_network() {
-    for place in /proc/[0-9]*/ns/net; do
-        [ -n "$holder" ] && [ "$(readlink "$place" 2>/dev/null)" = "$net" ] || continue
-        pid=${place#/proc/}
-        pid=${pid%%/*}
-        case $pid in "$daemon" | "$holder") continue ;; esac
-        [ ! -e "/proc/$pid/exe" ] || echo "$pid"
-    done
-}
+in_network() { [ -z "$holder" ] || pgrep --ns "$holder" --nslist net 2>/dev/null | grep -vxE "$daemon|$holder"; }
 show_processes() { while read -r pid; do echo "process $pid $(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"; done; }
 
 # HANDLER...: prepares a containerd, with these runtimes for the CRI if there are any.
@@ -116,7 +108,7 @@ containerd_image() {
 task_status() { "$c" task ls | awk -v id="$1" '$1 == id { print $3 }'; }
 task_pid() { "$c" task ls | awk -v id="$1" '$1 == id { print $2 }'; }
 # Prints the bed's own shims.
-shims() { for pid in $(pgrep -x containerd-shim); do [ "$(readlink "/proc/$pid/ns/net" 2>/dev/null)" != "$net" ] || echo "$pid"; done; }
+shims() { pgrep -x containerd-shim --ns "$holder" --nslist net; }
 # PID: prints its parent, if that is a shim. No other process is killed.
 shim_of() {
     parent=$(awk '/^PPid:/ { print $2 }' "/proc/$1/status" 2>/dev/null)

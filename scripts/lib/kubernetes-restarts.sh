@@ -99,12 +99,7 @@ YAML
 # Prints the pids of the shims of a pod: those whose command line contains the id of its sandbox.
 shims_of() {
     sandbox=$("$c" container ls -q "labels.\"io.kubernetes.pod.name\"==$1,labels.\"io.cri-containerd.kind\"==sandbox" | head -1)
-    [ -n "$sandbox" ] || return 1
-    for place in /proc/[0-9]*/cmdline; do
-        tr '\0' ' ' 2>/dev/null <"$place" | grep -q "^[^ ]*containerd-shim.*$sandbox" || continue
-        place=${place#/proc/}
-        echo "${place%/cmdline}"
-    done
+    [ -n "$sandbox" ] && pgrep -f "^[^ ]*containerd-shim.*$sandbox"
 }
 
 # NAME: checks that the pod `stays` is the same as before, and that it can be used.
