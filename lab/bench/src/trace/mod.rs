@@ -21,7 +21,7 @@ use crate::Error;
 use crate::arguments::Common;
 use crate::options::Trace;
 use crate::process::Sample;
-use crate::race::Operation;
+use crate::race::{Operation, Rounds, go, in_turns, sleepers};
 use crate::results;
 use crate::session::{self, Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
@@ -33,43 +33,41 @@ use measure::statistics::median;
 use outside::Observed;
 use report::count::counted;
 use report::csv::quoted;
-use schedule::Lateness;
+use report::interrupt;
+use schedule::{Clock, Lateness};
 use std::fmt::Write;
 use trace::{Awaited, Format, Timeline};
 
-/// A runtime, traced in one way.
-#[derive(Debug)]
-struct Column {
-    name: String,
-    /// The index of the runtime among the entrants.
-    entrant: usize,
-    way: Way,
-    /// The time lines of each start: one for each command.
-    starts: Vec<Vec<Observed>>,
-    /// The samples of untraced starts, as many as the traced starts.
-    untraced: Vec<Vec<Sample>>,
+/// The end of the name of an entrant that traces itself.
+const OWN: &str = "(its own trace)";
+/// The end of the name of an entrant that is traced from outside.
+const FOLLOWED: &str = "(followed)";
+
+/// One start: its commands, traced and untraced.
+#[derive(Debug, Default)]
+struct Start {
+    observed: Vec<Observed>,
+    untraced: Vec<Sample>,
 }
 
-/// Returns the way in which each runtime is traced: dayfly traces itself, and other runtimes are
-/// traced from outside. If any runtime is traced from outside, dayfly is also traced from outside,
-/// for a fair comparison. With `outside`, no runtime traces itself.
-fn columns(entrants: &[Entrant], outside: bool) -> Vec<Column> {
-    let tells = |entrant: &Entrant| !outside && entrant.runtime.is_dayfly();
-    let any_followed = !entrants.iter().all(tells);
-    let mut columns = Vec::new();
-    for (at, entrant) in entrants.iter().enumerate() {
-        let mut column = |name: String, way| {
-            let (starts, untraced) = (Vec::new(), Vec::new());
-            columns.push(Column { name, entrant: at, way, starts, untraced });
-        };
-        if tells(entrant) {
-            column(format!("{} (its own trace)", entrant.name), Way::Traced);
-        }
-        if any_followed {
-            column(format!("{} (followed)", entrant.name), Way::Observed);
-        }
-    }
-    columns
+/// Returns an entrant for each way in which a runtime is traced: dayfly traces itself, and other runtimes are traced
+/// from outside. If any runtime is traced from outside, dayfly is also traced from outside, for a fair comparison. With
+/// `outside`, no runtime traces itself.
+fn ways(runtimes: &[Entrant], outside: bool) -> Vec<Entrant> {
+    let tells = |runtime: &Entrant| !outside && runtime.runtime.is_dayfly();
+    let any_followed = !runtimes.iter().all(tells);
+    let ways = |runtime: &'_ Entrant| {
+        let own = tells(runtime).then_some(OWN);
+        let both = [own, any_followed.then_some(FOLLOWED)]
+            .map(|way| way.map(|way| runtime.called(format!("{} {way}", runtime.name))));
+        both.into_iter().flatten()
+    };
+    runtimes.iter().flat_map(ways).collect()
+}
+
+/// Returns the way in which an entrant is traced.
+fn way(entrant: &Entrant) -> Way {
+    if entrant.name.ends_with(OWN) { Way::Traced } else { Way::Observed }
 }
 
 impl Experiment for Trace {
@@ -83,49 +81,76 @@ impl Experiment for Trace {
     }
 
     fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        match self.common.runtimes[..] {
-            [] => Ok(vec![Entrant::new(session::own(&self.common)?)]),
-            _ => session::all(&self.common),
-        }
+        let runtimes = match self.common.runtimes[..] {
+            [] => vec![Entrant::new(session::own(&self.common)?)],
+            _ => session::all(&self.common)?,
+        };
+        Ok(ways(&runtimes, self.outside))
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        experiment(self, stand, entrants)
+        let followed = entrants.iter().any(|entrant| way(entrant) == Way::Observed);
+        let cost = followed.then(|| calibrate::measure(stand.deadline)).transpose()?;
+        let mut all: Vec<Figures> = Vec::new();
+        let mut text = String::new();
+        let mut document = None;
+        for &operation in &self.operation {
+            let (starts, lateness) = self.starts(stand, entrants, operation)?;
+            let raced: Vec<_> =
+                entrants.iter().zip(starts).filter(|(entrant, _)| !entrant.is_out()).collect();
+            let figures = figures(&raced, operation, cost);
+            text += &tables(&figures, operation, &lateness, self);
+            all.extend(figures);
+            if let Some(format) = self.common.forms.format.of_one_start()
+                && let Some((entrant, starts)) = raced.first()
+                && document.is_none()
+            {
+                document = Some(picture(format, starts, &entrant.runtime.name));
+            }
+        }
+        text += &text::costs(&all, cost);
+        let outcome = Outcome {
+            text,
+            csv: csv(&all),
+            pictures: pictures(&all),
+            document,
+            ..Outcome::default()
+        };
+        outcome.with("commands", &all)?.with("calibration", &cost)
     }
 }
 
-fn experiment(options: &Trace, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-    let mut columns = columns(entrants, options.outside);
-    let followed = columns.iter().any(|column| column.way == Way::Observed);
-    let cost = if followed { Some(calibrate::measure(stand.deadline)?) } else { None };
-    let mut all: Vec<Figures> = Vec::new();
-    let mut text = String::new();
-    let mut document = None;
-    for &operation in &options.operation {
-        let lateness = schedule::run(options, stand, entrants, operation, &mut columns)?;
-        columns.retain(|column| !entrants[column.entrant].is_out());
-        let figures = figures(&columns, operation, cost);
-        let _ = write!(text, "{}", tables(&figures, operation, &lateness, options));
-        all.extend(figures);
-        if let Some(format) = options.common.forms.format.of_one_start()
-            && let Some(column) = columns.first()
-            && document.is_none()
-        {
-            document = Some(picture(format, column, &entrants[column.entrant].name)?);
-        }
-        columns.iter_mut().for_each(|column| {
-            column.starts.clear();
-            column.untraced.clear();
-        });
+impl Trace {
+    /// Makes every entrant perform the operation twice per round, traced and untraced, each when its start is due.
+    fn starts(
+        &self,
+        stand: &Stand,
+        entrants: &[Entrant],
+        operation: Operation,
+    ) -> Result<(Vec<Vec<Start>>, Lateness), Error> {
+        let sleepers = sleepers(stand, entrants, operation)?;
+        let title = format!("{}, traced", operation.commands().join("+"));
+        let rounds = Rounds { warm_up: self.warm_up, timed: self.count, ..Rounds::default() };
+        let mut clock = Clock::new(self.interval);
+        let mut turns = vec![0; entrants.len()];
+        let starts = in_turns(entrants, rounds, &title, |at| {
+            let mut ways = [way(&entrants[at]), Way::Timed];
+            ways.rotate_left(turns[at] % 2);
+            turns[at] += 1;
+            let mut start = Start::default();
+            for way in ways {
+                interrupt::check()?;
+                clock.wait();
+                let go = go(stand, &entrants[at], operation, sleepers[at].as_ref(), way)?;
+                match way {
+                    Way::Timed => start.untraced = go.samples,
+                    _ => start.observed = go.observed,
+                }
+            }
+            Ok(start)
+        })?;
+        Ok((starts, clock.late))
     }
-    let _ = write!(text, "{}", text::costs(&all, cost));
-    Ok(Outcome {
-        text,
-        json: vec![("commands", results::value(&all)?), ("calibration", results::value(&cost)?)],
-        csv: csv(&all),
-        pictures: pictures(&all),
-        document,
-    })
 }
 
 /// Draws the mean time that each runtime works in each category (a phase, or the time between steps), one picture per
@@ -157,19 +182,23 @@ fn pictures(all: &[Figures]) -> Vec<Picture> {
     pictures
 }
 
-/// Returns the figures of every command of an operation, runtime by runtime.
-fn figures(columns: &[Column], operation: Operation, cost: Option<Cost>) -> Vec<Figures> {
+/// Returns the figures of every command of an operation, entrant by entrant.
+fn figures(
+    raced: &[(&Entrant, Vec<Start>)],
+    operation: Operation,
+    cost: Option<Cost>,
+) -> Vec<Figures> {
     let mut all = Vec::new();
     for (at, command) in operation.commands().iter().enumerate() {
         let step = operation.steps().iter().position(|step| step == command);
-        for column in columns {
-            let starts: Vec<&Observed> =
-                column.starts.iter().filter_map(|start| start.get(at)).collect();
-            let samples = column.untraced.iter().filter_map(|start| start.get(step?));
+        for (entrant, starts) in raced {
+            let observed: Vec<&Observed> =
+                starts.iter().filter_map(|start| start.observed.get(at)).collect();
+            let samples = starts.iter().filter_map(|start| start.untraced.get(step?));
             let untraced: Vec<f64> =
                 samples.map(|sample| sample.wall.as_secs_f64() * 1e6).collect();
-            let cost = cost.filter(|_| column.way == Way::Observed);
-            all.extend(Figures::of(&column.name, command, &starts, &untraced, cost));
+            let cost = cost.filter(|_| way(entrant) == Way::Observed);
+            all.extend(Figures::of(&entrant.name, command, &observed, &untraced, cost));
         }
     }
     all
@@ -201,22 +230,22 @@ fn tables(all: &[Figures], operation: Operation, late: &Lateness, options: &Trac
 }
 
 /// Formats the start that is nearest to the median, as a file.
-fn picture(format: Format, column: &Column, runtime: &str) -> Result<String, Error> {
-    let took = |start: &Vec<Observed>| {
-        let commands = start.iter().filter_map(|observed| observed.timeline.rows.first());
+fn picture(format: Format, starts: &[Start], runtime: &str) -> String {
+    let took = |start: &Start| {
+        let commands = start.observed.iter().filter_map(|it| it.timeline.rows.first());
         commands.map(trace::Row::took).sum::<u64>() as f64
     };
-    let middle = median(&mut column.starts.iter().map(took).collect::<Vec<_>>());
-    let distance = |start: &Vec<Observed>| (took(start) - middle).abs();
-    let typical =
-        column.starts.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    let timelines = typical.into_iter().flatten().map(|observed| observed.timeline.clone());
+    let middle = median(&mut starts.iter().map(took).collect::<Vec<_>>());
+    let distance = |start: &Start| (took(start) - middle).abs();
+    let typical = starts.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
+    let timelines = typical.into_iter().flat_map(|start| &start.observed);
+    let timelines = timelines.map(|observed| observed.timeline.clone());
     let mut whole = joined(timelines);
     whole.notes.push(format!(
         "of {} by {runtime}, the one nearest to the median",
-        counted(column.starts.len(), "start")
+        counted(starts.len(), "start")
     ));
-    Ok(format.text(&whole))
+    format.text(&whole)
 }
 
 /// Joins the time lines of consecutive commands.
@@ -280,7 +309,7 @@ mod tests {
 
     fn names(entrants: &[&str], outside: bool) -> Vec<String> {
         let entrants: Vec<Entrant> = entrants.iter().map(|name| Entrant::named(name)).collect();
-        columns(&entrants, outside).into_iter().map(|column| column.name).collect()
+        ways(&entrants, outside).into_iter().map(|entrant| entrant.name).collect()
     }
 
     #[test]
