@@ -10,13 +10,10 @@ use crate::race::{Operation, Series, races};
 use crate::results;
 use crate::session::{Experiment, Outcome, own};
 use crate::stand::{Entrant, Stand};
+use crate::steps::{self, Cost};
 use clap::Args;
-use measure::bootstrap::{self, Estimate, Pairing};
 use measure::chart::Picture;
-use measure::statistics::Summary;
 use plan::FastPaths;
-use report::Table;
-use serde::Serialize;
 
 /// `ablation`.
 #[derive(Debug, Args)]
@@ -63,20 +60,6 @@ const BASELINE: &str = "everything";
 /// The name of the entrant that omits, all at once, the fast paths that other entrants omit one by one.
 const ALL: &str = "all of these";
 
-/// The time of one step without a fast path or lever, compared with the time with all fast paths.
-#[derive(Debug, Clone, Serialize)]
-struct Row {
-    step: String,
-    pause_ms: f64,
-    without: String,
-    /// The time without the fast path, in microseconds.
-    wall_us: Summary,
-    /// The additional time without the fast path, in microseconds.
-    worth_us: Option<Estimate>,
-    /// The time without the fast path ÷ the time with all fast paths.
-    ratio: Option<Estimate>,
-}
-
 impl Experiment for Ablation {
     fn common(&self) -> &Common {
         &self.common
@@ -110,12 +93,11 @@ impl Experiment for Ablation {
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let series = races(stand, entrants, &self.operation, &self.timing)?;
-        let rows: Vec<Row> = series.iter().filter_map(|of| row(&series, of)).collect();
-        Ok(Outcome {
-            json: vec![("rows", results::value(&rows)?)],
-            pictures: [picture(&rows)].into_iter().chain(before_and_after(&series)).collect(),
-            ..Outcome::of_series(&series, BASELINE, &[text(&rows)])?
-        })
+        let costs = steps::of_entrants(&series, BASELINE);
+        let table = steps::table(&costs, "it is worth µs", "without it ÷ with it");
+        let mut outcome = Outcome::of_series(&series, BASELINE, &[table])?;
+        outcome.pictures = [picture(&costs)].into_iter().chain(before_and_after(&series)).collect();
+        outcome.with("costs", &costs)
     }
 }
 
@@ -139,47 +121,11 @@ fn before_and_after(series: &[Series]) -> Option<Picture> {
     Some(results::distribution(&format!("{title}, without and with fast paths"), both.into_iter()))
 }
 
-fn row(series: &[Series], of: &Series) -> Option<Row> {
-    let same = |other: &&Series| (&other.step, other.pause) == (&of.step, of.pause);
-    let base = series.iter().filter(same).find(|other| other.runtime == BASELINE);
-    let base = base.filter(|_| of.runtime != BASELINE).map(Series::wall_us);
-    let times = of.wall_us();
-    let base = base.as_deref();
-    Some(Row {
-        step: of.step.clone(),
-        pause_ms: of.pause.as_secs_f64() * 1e3,
-        without: of.runtime.clone(),
-        wall_us: Summary::of(&times)?,
-        worth_us: base.and_then(|base| bootstrap::difference(&times, base, Pairing::Paired)),
-        ratio: base.and_then(|base| bootstrap::ratio(&times, base, Pairing::Paired)),
-    })
-}
-
 /// Draws a bar for each fast path: how much longer a start takes without that fast path.
-fn picture(rows: &[Row]) -> Picture {
-    let worth = |row: &Row| {
-        let percent = (row.ratio?.value - 1.0) * 100.0;
-        Some((row.without.clone(), results::title(&row.step, row.pause_ms), percent))
-    };
-    results::bars(
-        "Additional time of a start without it",
-        "% more time",
-        rows.iter().filter_map(worth),
-    )
-}
-
-/// Formats what each fast path is worth.
-fn text(rows: &[Row]) -> String {
-    let mut table = Table::new(&["left out", "", "it is worth µs", "95 %", "of the start"]);
-    for row in rows.iter().filter(|row| row.without != BASELINE) {
-        let mut cells = vec![row.without.clone(), results::title(&row.step, row.pause_ms)];
-        cells.extend(results::difference(row.worth_us));
-        let shown = row.worth_us.is_some_and(|worth| worth.differs_from(0.0));
-        let ratio = row.ratio.filter(|_| shown);
-        cells.extend(ratio.map(|ratio| format!("{:+.1} %", (ratio.value - 1.0) * 100.0)));
-        table.row(cells);
-    }
-    table.left(&[0, 1]).to_string()
+fn picture(costs: &[Cost]) -> Picture {
+    let worth = |of: &Cost| Some((of.runtime.clone(), of.title(), (of.ratio?.value - 1.0) * 100.0));
+    let worth = costs.iter().filter_map(worth);
+    results::bars("Additional time of a start without it", "% more time", worth)
 }
 
 #[cfg(test)]

@@ -33,9 +33,7 @@ impl Outcome {
         }
         figures.compare(first);
         let mut tables = vec![figures.tables(first)];
-        if rows.iter().any(|row| row.cpu_us > 0.0) {
-            tables.push(results::resources(&rows));
-        }
+        tables.extend(results::resources(&rows));
         tables.extend_from_slice(more);
         tables.push(figures.verdicts(first));
         let outcome = Self {

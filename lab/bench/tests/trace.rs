@@ -53,7 +53,7 @@ fn a_runtime_is_followed_and_one_that_fails_is_left_out() {
     assert!(child.status.success(), "{errors}");
     assert_eq!(errors, "", "nothing but the result is written");
     let report: Value = serde_json::from_slice(&child.stdout).expect("JSON");
-    assert_eq!(report["failures"][0]["runtime"], "broken");
+    assert_eq!(report["failures"][0]["runtime"], "broken (followed)");
     let commands = report["commands"].as_array().expect("commands");
     let names: Vec<&str> = commands.iter().filter_map(|one| one["command"].as_str()).collect();
     assert_eq!(names, ["run", "create", "start", "delete"]);
@@ -142,6 +142,6 @@ fn what_tracing_costs_is_told() {
     assert_eq!(rows.len(), 6, "three ways, measured two ways: {report:#}");
     for row in rows {
         assert_eq!(row["rounds_us"].as_array().expect("rounds").len(), 6);
-        assert_eq!(row["ratio"].is_null(), row["trace"] == "untraced");
+        assert_eq!(row["ratio"].is_null(), row["runtime"] == "untraced");
     }
 }

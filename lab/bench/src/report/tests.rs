@@ -103,9 +103,9 @@ fn peers_are_named_to_those_who_must_be_told() {
 
 #[test]
 fn many_names_stand_below_each_other() {
-    let row = |name: &str| json!({ "without": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
+    let row = |name: &str| json!({ "runtime": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
     let rows: Vec<_> = ["a", "b", "c", "d", "e", "f"].map(row).to_vec();
-    let kept = Kept { result: json!({ "rows": rows }), ..done() };
+    let kept = Kept { result: json!({ "costs": rows }), ..done() };
     let [_, markdown, _] = page(vec![section("ablation", Some(kept))]);
     // Nothing of it is published, so there is no column for it.
     assert!(markdown.contains("| | here | |"), "{markdown}");
@@ -280,9 +280,9 @@ fn a_page_is_made_again_from_its_json() {
         std::fs::create_dir(directory).expect("mkdir");
     }
     let section = section_with;
-    let without = |name: &str| json!({ "without": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
+    let without = |name: &str| json!({ "runtime": name, "ratio": { "value": 1.5, "low": 1.25, "high": 1.75 } });
     let rows: Vec<_> = ["a", "b", "c", "d", "e", "f, g"].map(without).to_vec();
-    let many = Kept { result: json!({ "rows": rows }), date: "D2".to_owned(), ..done() };
+    let many = Kept { result: json!({ "costs": rows }), date: "D2".to_owned(), ..done() };
     let failed = Kept { failure: Some("no".to_owned()), ..done() };
     let sections = parts().map(|(_, part)| match part.name.as_str() {
         "spaced" => section(&part.name, Some(done()), Some("<svg>its own</svg>")),

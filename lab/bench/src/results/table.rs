@@ -7,9 +7,11 @@ use crate::start::Weighed;
 use measure::bootstrap::Estimate;
 use report::Table;
 
-/// Formats the CPU time, page faults and context switches of every step.
+/// Formats the CPU time, page faults and context switches of every step for which they are known, if there are any.
 #[must_use]
-pub fn resources(rows: &[Row]) -> String {
+pub fn resources(rows: &[Row]) -> Option<String> {
+    let rows: Vec<&Row> = rows.iter().filter(|row| row.cpu_us > 0.0).collect();
+    let is_split = rows.first()?.user_us.is_some();
     let split = |us: Option<f64>| us.map_or_else(dash, |us| format!("{:.2}", us / 1e3));
     let table = Table::of(
         rows,
@@ -23,8 +25,7 @@ pub fn resources(rows: &[Row]) -> String {
             ("switches", &|row| format!("{:.0}", row.switches)),
         ],
     );
-    let is_split = rows.iter().all(|row| row.user_us.is_some());
-    table.left(&[0, 1]).to_string() + accounting::note(is_split)
+    Some(table.left(&[0, 1]).to_string() + accounting::note(is_split))
 }
 
 /// Formats the counts: a row for each step and runtime.

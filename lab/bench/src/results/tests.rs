@@ -43,10 +43,10 @@ fn tables_of_resources() {
 median                     CPU ms  user  system  page faults  switches
 run, back-to-back  dayfly    2.50  1.00    1.50          210         7
 ";
-    let text = resources(&compare(&some()[..1], "dayfly"));
+    let text = resources(&compare(&some()[..1], "dayfly")).expect("a row");
     assert_eq!(text.strip_suffix(accounting::note(true)), Some(expected));
     let by_tick = Series { is_split: false, ..some().swap_remove(0) };
-    let text = resources(&compare(&[by_tick], "dayfly"));
+    let text = resources(&compare(&[by_tick], "dayfly")).expect("a row");
     let expected = expected.replace("1.00    1.50", "   -       -");
     assert_eq!(text.strip_suffix(accounting::note(false)), Some(expected.as_str()));
 }
