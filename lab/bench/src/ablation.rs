@@ -18,9 +18,6 @@ use plan::FastPaths;
 /// `ablation`.
 #[derive(Debug, Args)]
 pub struct Ablation {
-    /// Options of all experiments; only the first runtime takes part.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -61,15 +58,11 @@ const BASELINE: &str = "everything";
 const ALL: &str = "all of these";
 
 impl Experiment for Ablation {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// Returns the entrants. The first one is dayfly with all fast paths. For each fast path or lever that the options
     /// selects (by default each fast path), one entrant is dayfly without it. If the options selects several, the last
     /// entrant is dayfly without any of them.
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        let dayfly = Entrant::new(own(&self.common)?);
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let dayfly = Entrant::new(own(common)?);
         let entrant = |name: &str, without: &str| Entrant {
             environment: vec![(plan::WITHOUT.to_owned(), without.to_owned())],
             ..dayfly.called(name)

@@ -6,7 +6,7 @@
 
 mod podman;
 
-use crate::arguments::{Common, some};
+use crate::arguments::some;
 use crate::cgroup::can_limit;
 use crate::container::{Container, Fault};
 use crate::figures::Figures;
@@ -28,9 +28,6 @@ use serde_json::{Value, json};
 /// `bulk`.
 #[derive(Debug, Args)]
 pub struct Bulk {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Number of containers that are created, and then started
     #[arg(long, value_name = "N", value_parser = some, default_value = "100")]
     pub count: usize,
@@ -74,10 +71,6 @@ struct Row<'a> {
 }
 
 impl Experiment for Bulk {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// For every width, the entrants take turns round by round.
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         if self.limits
@@ -89,7 +82,7 @@ impl Experiment for Bulk {
             );
             return Err(Error::Unfit(reason));
         }
-        let podman = self.podman.then(|| Podman::set_up(self, stand)).transpose()?;
+        let podman = self.podman.then(|| Podman::set_up(stand)).transpose()?;
         if podman.is_none() {
             burst::warm_up(stand, entrants)?;
         }

@@ -22,9 +22,6 @@ use topology::limit::{LONGEST_WAIT, Limit};
 /// `burst`.
 #[derive(Debug, Args)]
 pub struct Burst {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Containers in flight
     #[arg(long, value_delimiter = ',', default_value = "1,2,4,8,16")]
     pub width: Vec<usize>,
@@ -110,13 +107,9 @@ struct Row<'a> {
 }
 
 impl Experiment for Burst {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// Returns all runtimes without a limit of starts in flight, and each dayfly also with each limit.
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        let mut entrants = all(&self.common)?;
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let mut entrants = all(common)?;
         let own = entrants.iter().filter(|entrant| entrant.runtime.is_dayfly());
         let limited = |entrant: &Entrant, limit: u16| Entrant {
             limit: Some(limit),

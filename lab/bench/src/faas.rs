@@ -120,16 +120,12 @@ impl Cost {
 }
 
 impl Experiment for Faas {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn prepare(&mut self) -> Result<(), Error> {
-        if !self.common.program.is_empty() {
+    fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
+        if !common.program.is_empty() {
             let why = "faas runs its own program in containers: leave PROGRAM out";
             return Err(Error::Unfit(why.to_owned()));
         }
-        self.settle_namespace();
+        self.settle_namespace(common);
         Workload::of(self).map(drop)
     }
 

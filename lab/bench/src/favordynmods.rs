@@ -6,7 +6,7 @@
 //! with the experiment, even if the experiment is killed, and restores the option.
 
 use crate::Error;
-use crate::arguments::{Common, some};
+use crate::arguments::some;
 use crate::container::Container;
 use crate::process::{self, Sample};
 use crate::race::{Rounds, in_turns, series_by_step};
@@ -26,9 +26,6 @@ use std::time::{Duration, Instant};
 /// `favordynmods`.
 #[derive(Debug, Args)]
 pub struct FavorDynmods {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Number of measured rounds
     #[arg(long, value_name = "N", value_parser = some, default_value = "30")]
     pub rounds: usize,
@@ -56,10 +53,6 @@ const READS: &str = "500 reads of cgroup.procs";
 const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Experiment for FavorDynmods {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let host = Host::look()?;
         let names: &[&str] = match (self.switch, host.is_on) {

@@ -5,7 +5,7 @@
 //! filter, so no cache contains the filter. The experiment uses caches of its own: dayfly's cache is in a tmpfs that
 //! covers the host's cache in the experiment's mount namespace; crun's cache is below its `--root`.
 
-use crate::arguments::{Common, Timing};
+use crate::arguments::Timing;
 use crate::container::Container;
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
@@ -22,9 +22,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// `first-use`.
 #[derive(Debug, Args)]
 pub struct FirstUse {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -111,10 +108,6 @@ struct Kept {
 }
 
 impl Experiment for FirstUse {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         if !stand.has_seccomp() {
             let reason =

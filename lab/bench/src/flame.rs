@@ -7,7 +7,6 @@ mod perf;
 mod stacks;
 
 use crate::Error;
-use crate::arguments::Common;
 use crate::burst::{self, Load};
 use crate::layers;
 use crate::options::Flame;
@@ -39,10 +38,6 @@ struct Row {
 }
 
 impl Experiment for Flame {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         experiment(self, stand, entrants)
     }

@@ -28,9 +28,6 @@ use uses::Site;
 /// `groups`.
 #[derive(Debug, Args)]
 pub struct Groups {
-    /// Options of all experiments; no runtime takes part.
-    #[command(flatten)]
-    pub common: Common,
     /// The uses of groups
     #[arg(
         long = "use",
@@ -147,19 +144,15 @@ impl Shown {
 }
 
 impl Experiment for Groups {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// Leaves the view in which this program was started if the view has no controllers, and no view is requested.
-    fn prepare(&mut self) -> Result<(), Error> {
-        match self.common.view {
+    fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
+        match common.view {
             None if !cgroup::can_limit("cpu") => View::leave(),
             _ => Ok(()),
         }
     }
 
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
+    fn entrants(&self, _: &Common) -> Result<Vec<Entrant>, Error> {
         Ok(Vec::new())
     }
 

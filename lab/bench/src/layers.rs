@@ -8,7 +8,7 @@ mod operations;
 mod stack;
 
 use crate::Error;
-use crate::arguments::{Common, Named as _, some};
+use crate::arguments::{Named as _, some};
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
 use crate::figures::Figures;
@@ -28,9 +28,6 @@ use stack::Stack;
 /// `layers`.
 #[derive(Debug, Args)]
 pub struct Layers {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Ways to assemble the root filesystem; those that mount layers on the host are also used for other runtimes
     #[arg(long, value_enum, value_delimiter = ',', default_value = "fd,parent,per-layer,copy")]
     pub modes: Vec<Mode>,
@@ -102,10 +99,6 @@ pub(crate) struct Row {
 }
 
 impl Experiment for Layers {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let (cases, racers) = self.cases(stand, entrants)?;
         burst::warm_up(stand, &racers)?;

@@ -5,7 +5,7 @@
 //! calls that the function makes, and leave the question open.
 
 use crate::Error;
-use crate::arguments::{Common, Timing, some};
+use crate::arguments::{Timing, some};
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
 use crate::{staircase, steps};
@@ -23,9 +23,6 @@ use std::collections::BTreeSet;
 /// `learned`.
 #[derive(Debug, Args)]
 pub struct Learned {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -50,10 +47,6 @@ struct Lesson {
 }
 
 impl Experiment for Learned {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         if !stand.has_seccomp() {
             return Err(Error::Unfit(

@@ -19,9 +19,6 @@ use report::size;
 /// `memory`.
 #[derive(Debug, Args)]
 pub struct Memory {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// The figures to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "limit,peak,idle")]
     pub figure: Vec<Figure>,
@@ -51,16 +48,12 @@ pub enum Figure {
 }
 
 impl Experiment for Memory {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// Leaves the view in which this program was started if the smallest limit is requested, the view has no memory
     /// controller, and no view is requested by an option. A hybrid host is then shown with its v1 controllers alone,
     /// because not every runtime supports v1 and v2 together.
-    fn prepare(&mut self) -> Result<(), Error> {
+    fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
         let needs_controller = self.figure.contains(&Figure::Limit);
-        if !needs_controller || self.common.view.is_some() || can_limit("memory") {
+        if !needs_controller || common.view.is_some() || can_limit("memory") {
             return Ok(());
         }
         View::leave()?;

@@ -2,7 +2,7 @@
 //!
 //! The mounts are made in a mount namespace of the experiment's own, invisible to the host.
 
-use crate::arguments::{Common, some};
+use crate::arguments::some;
 use crate::race::{Operation, Rounds, Series, race};
 use crate::results::judged;
 use crate::session::{Experiment, Outcome};
@@ -20,9 +20,6 @@ use std::path::{Path, PathBuf};
 /// `mounts`.
 #[derive(Debug, Args)]
 pub struct Mounts {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Lengths of the mount table; a table that is already longer is not changed
     #[arg(long, value_delimiter = ',', default_value = "10,100,1000")]
     pub mounts: Vec<usize>,
@@ -35,10 +32,6 @@ pub struct Mounts {
 const SWEEPS: usize = 5;
 
 impl Experiment for Mounts {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// At every length, all entrants take turns.
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         view::own_mounts()?;

@@ -16,6 +16,7 @@ use crate::memory::Memory;
 use crate::mounts::Mounts;
 use crate::pools::Pools;
 use crate::restore::Restore;
+use crate::session::With;
 use crate::shim::{Shim, daemon::ShimDaemon};
 use crate::spaced::Spaced;
 use crate::staircase::Staircase;
@@ -49,11 +50,11 @@ pub enum Command {
     /// CPU times come from the scheduler's clock and are exact. They include children that were
     /// waited for. User and system time are omitted where the kernel divides the CPU time by timer
     /// ticks.
-    Start(Start),
+    Start(With<Start>),
     /// Run many containers with several in flight, and probe the host's responsiveness meanwhile
-    Burst(Burst),
+    Burst(With<Burst>),
     /// Start a container at a fixed interval, and measure the time until it reports that it runs
-    Spaced(Spaced),
+    Spaced(With<Spaced>),
     /// Replay invocations of functions, and show the cost and the benefit of each policy of keeping
     /// containers ready
     ///
@@ -61,16 +62,16 @@ pub enum Command {
     /// container's program waits on its standard input for invocations, reports the time when one
     /// begins, waits for its duration, and reports the time again. By default, three functions of a
     /// paper are replayed; --trace replays any trace in the format of Azure's trace.
-    Faas(Box<Faas>),
+    Faas(Box<With<Faas>>),
     /// Time the same start with short and long mount tables
-    Mounts(Mounts),
+    Mounts(With<Mounts>),
     /// Start containers from root filesystems with few and many layers, in every mode of assembling
     /// them
     ///
     /// dayfly assembles them itself. Other runtimes take a directory: for them the same layers are mounted as an overlay
     /// on the host before "run" and unmounted after it, as an engine does, and both are in the measured time. This
     /// requires Linux 6.7.
-    Layers(Layers),
+    Layers(With<Layers>),
     /// Time the first start with a seccomp profile that no cache contains, and the next start with
     /// it
     ///
@@ -80,19 +81,19 @@ pub enum Command {
     /// which the experiment covers by a tmpfs in its own mount namespace. crun caches filters below
     /// its --root, which belongs to the experiment. runc compiles the profile each time. The report
     /// shows which runtimes have cached a filter.
-    FirstUse(FirstUse),
+    FirstUse(With<FirstUse>),
     /// Time the same container without seccomp, network namespace, message queues, IPC namespace
     ///
     /// Shows how much time each of these costs a start, for each runtime. Every round runs the
     /// unchanged container, then the container without each of them, then without all of them.
-    Staircase(Staircase),
+    Staircase(With<Staircase>),
     /// Time the same container with its seccomp profile, with a profile learned from its calls, and
     /// without a profile
     ///
     /// First each runtime runs the container several times, traced by ptrace(2) like "dayfly profile learn", and gets a
     /// profile of its own, which includes the runtime's own calls under the filter. The instructions are those of
     /// dayfly's compiler; other runtimes' filters are libseccomp's.
-    Learned(Learned),
+    Learned(With<Learned>),
     /// Time the lookup of system calls of the engines' profile by name: with dayfly and with libseccomp
     ///
     /// Looks up all names a thousand times, for each architecture of the profile. The program
@@ -107,7 +108,7 @@ pub enum Command {
     /// By default, the experiment changes nothing on the host, and times the operations with the
     /// host's present setting.
     #[command(name = "favordynmods")]
-    FavorDynmods(FavorDynmods),
+    FavorDynmods(With<FavorDynmods>),
     /// Show the smallest memory limit with which a container starts, the peak of commands, and the
     /// use by an idle container
     ///
@@ -118,33 +119,33 @@ pub enum Command {
     /// the runtime has left in addition to the container's own, their resident memory, the
     /// runtime's state files, and the memory charged to the container's cgroup; the kernel charges
     /// up to 256 KiB per CPU in advance.
-    Memory(Memory),
+    Memory(With<Memory>),
     /// Create many containers, then time the starts of all of them
     ///
     /// A host does this when it boots and its containers were created in advance. The measured time
     /// is from before the first start until the last start returns. The containers' programs exit
     /// by themselves, and are waited for afterwards.
-    Bulk(Bulk),
+    Bulk(With<Bulk>),
     /// Compare a program's start until it is ready with its restore from a checkpoint
     ///
     /// Python, a JVM and Node.js of this host load libraries, then report that they are ready. Each
     /// runtime saves a container of each program once, by criu. In every round it starts such a
     /// container, restores the saved container, and starts a container with a shell. The last start
     /// shows for which warm-up times a restore is faster.
-    Restore(Restore),
+    Restore(With<Restore>),
     /// Compare containers whose program a template forks with cold, restored and warm containers
     ///
     /// The program is a Python function that imports 26 modules, and then answers requests. The time of an answer is
     /// from before the command until the answer arrives; for a started container, from the request on. Only the first
     /// runtime takes part, and it must be dayfly. Forks need Linux 6.15.
-    Templates(Templates),
+    Templates(With<Templates>),
     /// Compare containerd shims: dayfly's own, and containerd's with each runtime
     ///
     /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures
     /// times, the CPU time of everything except the client (containerd, shims, runtime, the
     /// container), the time from a shim's start to the end of its delete, and memory and threads of
     /// shims. The figures of pods require a CRI client, which scripts/programs cri-client builds.
-    Shim(Shim),
+    Shim(With<Shim>),
     /// Compare RuntimeClasses of a Kubernetes cluster, on one of its nodes
     ///
     /// Run it on the node, with the rights to make a namespace and to read the kubelet's metrics.
@@ -160,15 +161,15 @@ pub enum Command {
     /// measured, what is modelled, and what the model leaves out.
     Scale(Box<Scale>),
     /// Show how much time each fast path saves on this host
-    Ablation(Ablation),
+    Ablation(With<Ablation>),
     /// Measure how much time a start saves if its cgroup was made in advance
     #[command(alias = "tiers")]
-    Pools(Pools),
+    Pools(With<Pools>),
     /// Show where the time of a start goes, step by step, from dayfly's own trace or from any
     /// runtime's system calls
-    Trace(Trace),
+    Trace(With<Trace>),
     /// Show how much time dayfly's own trace costs
-    TraceOverhead(TraceOverhead),
+    TraceOverhead(With<TraceOverhead>),
     /// Reproduce the experiments of papers and articles on container starts here, and write a page
     ///
     /// Each part is an experiment of this program or of "dayfly host". The page shows published
@@ -183,12 +184,12 @@ pub enum Command {
     /// Instances of a memory workload run in groups to which "dayfly cgroup" assigns CPUs and
     /// memory. The figures are transactions per second, and the 99th percentile of their times. The
     /// experiment uses the whole host while it runs.
-    Groups(Groups),
+    Groups(With<Groups>),
     /// Show where CPUs spend their time in a burst, as flame graphs with the kernel's functions
     ///
     /// perf(1) samples the stacks of all processes of the burst. Work that kernel threads do later
     /// for a container is not included.
-    Flame(Flame),
+    Flame(With<Flame>),
     /// Remove cgroups, mounts and directories that killed experiments have left behind
     Gc,
     /// Write the bundle that the experiments use
@@ -245,9 +246,9 @@ mod tests {
     fn start_has_its_defaults() {
         let options = Options::try_parse_from(["bench", "start"]).expect("no arguments needed");
         let Command::Start(start) = options.command else { panic!("not start") };
-        assert_eq!((start.timing.rounds, start.timing.warm_up), (100, 5));
-        assert_eq!(start.timing.pause, [Duration::ZERO, Duration::from_millis(60)]);
-        assert_eq!(start.operation.len(), 4);
+        assert_eq!((start.experiment.timing.rounds, start.experiment.timing.warm_up), (100, 5));
+        assert_eq!(start.experiment.timing.pause, [Duration::ZERO, Duration::from_millis(60)]);
+        assert_eq!(start.experiment.operation.len(), 4);
         assert_eq!(start.common.profile, Profile::Seccomp);
     }
 
@@ -256,7 +257,7 @@ mod tests {
         let line = ["bench", "start", "--operation", "run,create", "--view", "v2"];
         let options = Options::try_parse_from(line).expect("good");
         let Command::Start(start) = options.command else { panic!("not start") };
-        assert_eq!(start.operation, [Operation::Run, Operation::Lifecycle]);
+        assert_eq!(start.experiment.operation, [Operation::Run, Operation::Lifecycle]);
         assert_eq!(start.common.view, Some(View::V2));
     }
 
@@ -265,8 +266,8 @@ mod tests {
         let line = ["bench", "trace", "/b", "-n", "5", "--format", "json", "--", "/bin/x", "-n"];
         let options = Options::try_parse_from(line).expect("good");
         let Command::Trace(trace) = options.command else { panic!("not trace") };
-        assert_eq!((trace.count, trace.common.forms.is_json()), (5, true));
-        assert_eq!(trace.directory.as_deref(), Some(std::path::Path::new("/b")));
+        assert_eq!((trace.experiment.count, trace.common.forms.is_json()), (5, true));
+        assert_eq!(trace.experiment.directory.as_deref(), Some(std::path::Path::new("/b")));
         assert_eq!(trace.common.program, ["/bin/x", "-n"]);
     }
 

@@ -23,9 +23,6 @@ use std::path::PathBuf;
 /// `pools`.
 #[derive(Debug, Args)]
 pub struct Pools {
-    /// Options of all experiments; only the first runtime takes part.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -110,21 +107,17 @@ const TOLD: [(&str, &str); 8] = [
 ];
 
 impl Experiment for Pools {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn prepare(&mut self) -> Result<(), Error> {
+    fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
         // Pools require a memory controller.
-        match self.common.view {
+        match common.view {
             None if !can_limit("memory") => View::leave(),
             _ => Ok(()),
         }
     }
 
     /// Returns two entrants: dayfly with cgroups from the pool, and with new cgroups.
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(own(&self.common)?) };
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let own = Entrant { name: "made anew".to_owned(), ..Entrant::new(own(common)?) };
         let start_options = vec!["--pool".to_owned(), self.size.clone()];
         let pooled = own.called(format!("from the pool {}", self.size));
         Ok(vec![Entrant { start_options, ..pooled }, own])

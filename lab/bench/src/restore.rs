@@ -44,9 +44,6 @@ use std::time::Duration;
 /// `restore`.
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Programs that warm up
     #[arg(long, value_enum, value_delimiter = ',', default_value = "python,java,node")]
     pub programs: Vec<Warmed>,
@@ -83,12 +80,8 @@ struct Pays {
 }
 
 impl Experiment for Restore {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        let mut entrants = all(&self.common)?;
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let mut entrants = all(common)?;
         find_criu(self.criu.as_deref(), &mut entrants)?;
         Ok(entrants)
     }

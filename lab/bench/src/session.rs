@@ -12,6 +12,7 @@ use crate::results::{self, Out, compare};
 use crate::runtime::{self, Runtime};
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, stand, view};
+use clap::Args;
 use measure::chart;
 use report::interrupt;
 use serde::Serialize;
@@ -64,17 +65,25 @@ impl Outcome {
     }
 }
 
-/// An experiment: its arguments, who takes part, and the measurement.
-pub trait Experiment {
-    /// Returns the options of all experiments.
-    fn common(&self) -> &Common;
+/// The command line of an experiment.
+#[derive(Debug, Args)]
+pub struct With<E: Args> {
+    /// The options of all experiments.
+    #[command(flatten)]
+    pub common: Common,
+    /// The options of this one.
+    #[command(flatten)]
+    pub experiment: E,
+}
 
+/// An experiment: its arguments, who takes part, and the measurement.
+pub trait Experiment: Args {
     /// Settles the options, and changes what has to be different before the stand is set up, such as the view of
     /// cgroups.
     ///
     /// # Errors
     /// Options that do not suit this host.
-    fn prepare(&mut self) -> Result<(), Error> {
+    fn prepare(&mut self, _: &mut Common) -> Result<(), Error> {
         Ok(())
     }
 
@@ -82,8 +91,8 @@ pub trait Experiment {
     ///
     /// # Errors
     /// A runtime is missing.
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        all(self.common())
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        all(common)
     }
 
     /// Measures.
@@ -117,10 +126,10 @@ pub fn own(options: &Common) -> Result<Runtime, Error> {
 ///
 /// # Errors
 /// Whatever prevents the experiment.
-pub fn run(mut experiment: impl Experiment) -> Result<(), Error> {
-    experiment.prepare()?;
-    let entrants = experiment.entrants()?;
-    let options = experiment.common();
+pub fn run(with: With<impl Experiment>) -> Result<(), Error> {
+    let With { common: mut options, mut experiment } = with;
+    experiment.prepare(&mut options)?;
+    let entrants = experiment.entrants(&options)?;
     stand::check_rights()?;
     options.forms.check_directories()?;
     let leftover::Cleared { told, failed } = leftover::clear()?;
@@ -144,7 +153,7 @@ pub fn run(mut experiment: impl Experiment) -> Result<(), Error> {
         Some(bundle) => Source::Bundle(bundle.clone()),
         None => Source::Profile(options.profile),
     };
-    let mut stand = Stand::set_up("", &source, options.deadline)?;
+    let mut stand = Stand::set_up("", source, options.deadline)?;
     if options.no_device_rules {
         stand.drop_device_rules();
     }
@@ -157,12 +166,12 @@ pub fn run(mut experiment: impl Experiment) -> Result<(), Error> {
             runtimes.push(entrant.runtime.clone());
         }
     }
-    let record = Circumstances::take(describe(options), runtimes, stand.state());
+    let record = Circumstances::take(describe(&options), runtimes, stand.state());
 
     // The first container of the pod, if any: it holds the namespaces that the experiment's containers join.
     let is_joined = options.bundle.is_none() && options.profile == Profile::Joined;
-    let plain = Source::Profile(Profile::Plain);
-    let pod = is_joined.then(|| Stand::set_up("-pod", &plain, options.deadline)).transpose()?;
+    let plain = || Source::Profile(Profile::Plain);
+    let pod = is_joined.then(|| Stand::set_up("-pod", plain(), options.deadline)).transpose()?;
     let held = pod.as_ref().zip(entrants.first());
     let held = held.map(|(pod, first)| asleep(pod, first)).transpose()?;
     if let Some(pid) = held.as_ref().and_then(Container::pid) {

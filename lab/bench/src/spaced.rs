@@ -6,7 +6,7 @@
 //! omission).
 
 use crate::Error;
-use crate::arguments::{Common, some};
+use crate::arguments::some;
 use crate::container::Container;
 use crate::figures::Figures;
 use crate::race::{Rounds, in_turns};
@@ -23,9 +23,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// `spaced`.
 #[derive(Debug, Args)]
 pub struct Spaced {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// The time between two starts
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
     pub interval: Duration,
@@ -61,10 +58,6 @@ struct Arrival {
 }
 
 impl Experiment for Spaced {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         for entrant in entrants {
             let run = || Ok(Container::new(stand, entrant, &TELL_TIME)?.run()?);

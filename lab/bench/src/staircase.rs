@@ -5,7 +5,7 @@
 //! queues, the IPC namespace.
 
 use crate::Error;
-use crate::arguments::{Common, Timing};
+use crate::arguments::Timing;
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
 use crate::steps;
@@ -15,9 +15,6 @@ use serde_json::Value;
 /// `staircase`.
 #[derive(Debug, Args)]
 pub struct Staircase {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -42,10 +39,6 @@ const STEPS: [Step; 6] = [
 ];
 
 impl Experiment for Staircase {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let names = STEPS.each_ref().map(|step| step.name);
         let leave_out = |_, step: usize, config: &mut Value| (STEPS[step].leave_out)(config);

@@ -132,6 +132,8 @@ pub struct Stand {
     state: PathBuf,
     /// The parent of the containers' cgroups.
     cgroup: Parent,
+    /// The source of containers.
+    pub source: Source,
     /// The template of every container's config.json.
     config: Value,
     /// The deadline of a command.
@@ -160,7 +162,7 @@ impl Stand {
     ///
     /// # Errors
     /// Not root; no busybox or seccomp profile; a bundle that can't be read; a full disk.
-    pub fn set_up(suffix: &str, source: &Source, deadline: Duration) -> Result<Self, Error> {
+    pub fn set_up(suffix: &str, source: Source, deadline: Duration) -> Result<Self, Error> {
         check_rights()?;
         let name = format!("{}{}{suffix}", place::PREFIX, getpid());
         let own = Some(getpid());
@@ -172,6 +174,7 @@ impl Stand {
         let mut stand = Self {
             state,
             cgroup: Parent::make(&name)?,
+            source,
             config: Value::Null,
             deadline,
             serial: AtomicU32::new(0),
@@ -180,12 +183,12 @@ impl Stand {
         };
         make_directory(&stand.directory, 0o711)?;
         stand.locks.push(leftover::own(&stand.directory)?);
-        stand.config = stand.read(source)?;
+        stand.config = stand.read()?;
         Ok(stand)
     }
 
-    fn read(&self, source: &Source) -> Result<Value, Error> {
-        match source {
+    fn read(&self) -> Result<Value, Error> {
+        match &self.source {
             Source::Profile(profile) => {
                 let root = self.directory.join("rootfs");
                 rootfs::make(&root, profile.owner())?;

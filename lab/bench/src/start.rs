@@ -1,13 +1,13 @@
 //! `start`: times the commands of a container's life cycle, for each runtime.
 
 use crate::Error;
-use crate::arguments::{Common, Timing};
+use crate::arguments::Timing;
 use crate::config::{HOOK, Profile};
 use crate::process;
 use crate::race::{Operation, Rounds, Series, go, races, sleepers};
 use crate::results;
 use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand, first};
+use crate::stand::{Entrant, Source, Stand, first};
 use crate::weight::{Way, Weight};
 use clap::Args;
 use measure::progress::Progress;
@@ -27,9 +27,6 @@ const HOOK_DEADLINE: Duration = Duration::from_secs(10);
 /// `start`.
 #[derive(Debug, Args)]
 pub struct Start {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -43,13 +40,9 @@ pub struct Start {
 }
 
 impl Experiment for Start {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let mut series = races(stand, entrants, &self.operation, &self.timing)?;
-        if self.common.bundle.is_none() && self.common.profile == Profile::Hooks {
+        if matches!(stand.source, Source::Profile(Profile::Hooks)) {
             for rounds in self.timing.by_pause() {
                 series.extend(without_hook(&series, rounds));
             }

@@ -41,9 +41,6 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(mut_arg("profile", |profile| profile.default_value("userns")))]
 pub struct Templates {
-    /// Options of all experiments; only the first runtime takes part.
-    #[command(flatten)]
-    pub common: Common,
     /// The figures to measure
     #[arg(long, value_enum, value_delimiter = ',', default_value = "answer,memory,burst,fork")]
     pub figure: Vec<Question>,
@@ -151,13 +148,9 @@ struct Row {
 }
 
 impl Experiment for Templates {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
     /// Returns an entrant for each way, with the reason if a way is not possible on this host.
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        let runtime = own(&self.common)?;
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let runtime = own(common)?;
         if !runtime.is_dayfly() {
             let reason = format!("{} has no templates: only dayfly has", runtime.name);
             return Err(Error::Unfit(reason));
@@ -314,12 +307,13 @@ mod tests {
     use super::*;
     use crate::arguments::parse;
     use crate::config::Profile;
+    use crate::session::With;
 
     #[test]
     fn templates_have_their_defaults() {
-        let parse = parse::<Templates>;
-        let options = parse(&[]).expect("no arguments needed");
-        assert_eq!(options.common.profile, Profile::Userns);
+        let parse = parse::<With<Templates>>;
+        let With { common, experiment: options } = parse(&[]).expect("no arguments needed");
+        assert_eq!(common.profile, Profile::Userns);
         assert_eq!((options.figure.len(), options.ways.len()), (4, 4));
         assert_eq!(options.touched, [0, 5, 50, 200]);
         assert!(parse(&["--bundle", "/b"]).is_ok_and(|options| options.common.bundle.is_some()));

@@ -3,7 +3,7 @@
 
 use super::{Bulk, Round};
 use crate::process;
-use crate::stand::{Entrant, Stand};
+use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, cgroup, concurrent};
 use report::interrupt;
 use std::fs::{self, File};
@@ -34,11 +34,11 @@ impl Podman {
     /// # Errors
     /// There is no podman in `$PATH`; the options name a bundle, whose configuration Podman would not read; those of
     /// mkdir(2) and write(2).
-    pub(super) fn set_up(options: &Bulk, stand: &Stand) -> Result<Self, Error> {
+    pub(super) fn set_up(stand: &Stand) -> Result<Self, Error> {
         if report::program::in_path("podman").is_none() {
             return Err(Error::Unfit("no podman in $PATH".to_owned()));
         }
-        if options.common.bundle.is_some() {
+        if matches!(stand.source, Source::Bundle(_)) {
             let why = "--podman makes configurations itself: leave --bundle out";
             return Err(Error::Unfit(why.to_owned()));
         }

@@ -15,9 +15,6 @@ pub const MINUTES: usize = 1440;
 /// `faas`.
 #[derive(Debug, Args)]
 pub struct Faas {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// A function: the time between two invocations, and their duration; may be given several times [default: the three
     /// of Table II of "Opportunities for Optimizing the Container Runtime"]
     #[arg(long = "function", value_name = "[NAME=]EVERY/TIME", value_parser = regular, conflicts_with = "trace")]
@@ -118,9 +115,9 @@ pub enum Policy {
 
 impl Faas {
     /// Gives the containers a user namespace if a policy needs it.
-    pub(super) fn settle_namespace(&mut self) {
-        if self.has_templates() && self.common.profile == Profile::Seccomp {
-            self.common.profile = Profile::Userns;
+    pub(super) fn settle_namespace(&self, common: &mut Common) {
+        if self.has_templates() && common.profile == Profile::Seccomp {
+            common.profile = Profile::Userns;
         }
     }
 
@@ -165,6 +162,7 @@ fn factor(text: &str) -> Result<f64, String> {
 mod tests {
     use super::*;
     use crate::arguments;
+    use crate::session::With;
 
     fn parse(words: &[&str]) -> Result<Faas, clap::Error> {
         arguments::parse(words)
@@ -187,9 +185,9 @@ mod tests {
     #[test]
     fn templates_need_user_namespaces() {
         let profile = |words: &[&str]| {
-            let mut faas = parse(words).expect("good");
-            faas.settle_namespace();
-            faas.common.profile
+            let mut with = crate::arguments::parse::<With<Faas>>(words).expect("good");
+            with.experiment.settle_namespace(&mut with.common);
+            with.common.profile
         };
         assert_eq!(profile(&[]), Profile::Seccomp);
         assert_eq!(profile(&["--policy", "cold,template"]), Profile::Userns);

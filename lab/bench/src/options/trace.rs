@@ -1,6 +1,6 @@
 //! The options of `trace`, `trace-overhead` and `flame`.
 
-use crate::arguments::{Common, Format, Timing, some};
+use crate::arguments::{Format, Timing, some};
 use crate::layers::Mode;
 use crate::race::Operation;
 use clap::Args;
@@ -25,9 +25,6 @@ pub struct Trace {
     /// The bundle to start [default: a bundle like that of the experiments, see --profile]
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
     pub directory: Option<PathBuf>,
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Number of measured starts
     #[arg(short = 'n', long, value_name = "N", value_parser = some, default_value = "100")]
     pub count: usize,
@@ -43,6 +40,9 @@ pub struct Trace {
     /// Trace dayfly from outside like the other runtimes, instead of using its own trace
     #[arg(long)]
     pub outside: bool,
+    /// The format of a single start, if one is asked for.
+    #[arg(skip)]
+    pub of_one_start: Option<trace::Format>,
 }
 
 /// `trace-overhead`.
@@ -50,9 +50,6 @@ pub struct Trace {
 #[command(mut_arg("rounds", |rounds| rounds.default_value("300")))]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
 pub struct TraceOverhead {
-    /// Options of all experiments; only the first runtime takes part, which must be a dayfly.
-    #[command(flatten)]
-    pub common: Common,
     /// The number of rounds, and pauses.
     #[command(flatten)]
     pub timing: Timing,
@@ -61,9 +58,6 @@ pub struct TraceOverhead {
 /// `flame`.
 #[derive(Debug, Args)]
 pub struct Flame {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// Containers in flight
     #[arg(long, value_name = "N", value_parser = some, default_value = "16")]
     pub width: usize,

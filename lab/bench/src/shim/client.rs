@@ -47,7 +47,7 @@ impl Client {
         command.arg("serve").arg("--address").arg(daemon.socket());
         command.args(["--image", image::BOX, "--cgroup", stand.cgroup_path(), "--directory"]);
         command.arg(stand.directory().join("logs"));
-        command.arg("--patience").arg(format!("{}s", options.common.deadline.as_secs().max(1)));
+        command.arg("--patience").arg(format!("{}s", stand.deadline.as_secs().max(1)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(Error::at("execute", &program))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {

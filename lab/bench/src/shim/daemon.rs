@@ -75,6 +75,8 @@ pub(super) struct Daemon {
     namespace: String,
     /// The version that containerd prints.
     pub(super) version: String,
+    /// The deadline of a command.
+    pub(super) deadline: Duration,
     /// The measured cgroup.
     pub(super) group: Group,
 }
@@ -115,7 +117,8 @@ impl Daemon {
         let namespace = stand.cgroup_path().trim_start_matches('/').to_owned();
         let version = runtime::version(&bin.join("containerd"));
         let ctr = bin.join("ctr");
-        let daemon = Self { child, place, path, ctr, namespace, version, group };
+        let deadline = stand.deadline;
+        let daemon = Self { child, place, path, ctr, namespace, version, deadline, group };
         daemon.come_up()?;
         let archive = root.join("images.tar");
         if !archive.exists() {

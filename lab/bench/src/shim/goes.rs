@@ -123,7 +123,7 @@ impl<'a> Bench<'a> {
     }
 
     fn execute(&self, command: &mut Command) -> Result<process::Sample, Error> {
-        let sample = process::run(command, self.options.common.deadline);
+        let sample = process::run(command, self.daemon.deadline);
         sample.map_err(|failure| Error::Out(format!("{failure}: {}", self.daemon.complaint())))
     }
 
@@ -191,7 +191,7 @@ impl<'a> Bench<'a> {
         for words in [["task", "rm", "-f"].as_slice(), &["container", "rm"]] {
             let mut command = self.daemon.ctr();
             command.args(words).arg(id).stdout(Stdio::null());
-            let _ = process::run(&mut command, self.options.common.deadline);
+            let _ = process::run(&mut command, self.daemon.deadline);
         }
     }
 
@@ -224,7 +224,7 @@ impl<'a> Bench<'a> {
     /// Sends a request to the CRI client. The client may take `times` times a command's deadline, plus the interval of
     /// probes.
     fn ask(&mut self, line: &str, times: u32) -> Result<Answer, Error> {
-        let deadline = self.options.common.deadline * times + self.options.interval;
+        let deadline = self.daemon.deadline * times + self.options.interval;
         let client = self.client.as_mut();
         let client = client.ok_or_else(|| Error::Unfit("no client of the CRI".to_owned()))?;
         client.ask(line, deadline)

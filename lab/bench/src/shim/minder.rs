@@ -2,6 +2,7 @@
 
 use super::Shim;
 use crate::Error;
+use crate::arguments::Common;
 use crate::runtime::{self, Runtime};
 use crate::stand::Entrant;
 use std::path::{Path, PathBuf};
@@ -16,13 +17,13 @@ const OTHER: &str = "Go shim + ";
 ///
 /// # Errors
 /// A named runtime or shim is missing.
-pub(super) fn entrants(options: &Shim) -> Result<Vec<Entrant>, Error> {
+pub(super) fn entrants(options: &Shim, common: &Common) -> Result<Vec<Entrant>, Error> {
     let mut entrants = Vec::new();
     if let Some(shim) = own(options)? {
         let argument = format!("dayfly shim={}", shim.display());
         entrants.push(Entrant::new(Runtime::from_argument(&argument)?));
     }
-    for runtime in runtime::find(&options.common.runtimes)? {
+    for runtime in runtime::find(&common.runtimes)? {
         entrants
             .push(Entrant { name: format!("{OTHER}{}", runtime.name), ..Entrant::new(runtime) });
     }

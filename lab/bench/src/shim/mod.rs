@@ -46,9 +46,6 @@ use std::time::Duration;
     mut_arg("program", |arg| arg.hide(true))
 )]
 pub struct Shim {
-    /// Options of all experiments.
-    #[command(flatten)]
-    pub common: Common,
     /// dayfly's shim [default: containerd-shim-dayfly-v2 beside this program or in $PATH]
     #[arg(long, value_name = "PATH")]
     pub shim: Option<PathBuf>,
@@ -104,12 +101,8 @@ pub enum Measured {
 const IDLE_ROUNDS: usize = 8;
 
 impl Experiment for Shim {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        minder::entrants(self)
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        minder::entrants(self, common)
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {

@@ -71,19 +71,16 @@ fn way(entrant: &Entrant) -> Way {
 }
 
 impl Experiment for Trace {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn prepare(&mut self) -> Result<(), Error> {
-        self.common.bundle = self.directory.take().or(self.common.bundle.take());
+    fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
+        common.bundle = self.directory.take().or(common.bundle.take());
+        self.of_one_start = common.forms.format.of_one_start();
         Ok(())
     }
 
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        let runtimes = match self.common.runtimes[..] {
-            [] => vec![Entrant::new(session::own(&self.common)?)],
-            _ => session::all(&self.common)?,
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let runtimes = match common.runtimes[..] {
+            [] => vec![Entrant::new(session::own(common)?)],
+            _ => session::all(common)?,
         };
         Ok(ways(&runtimes, self.outside))
     }
@@ -101,7 +98,7 @@ impl Experiment for Trace {
             let figures = figures(&raced, operation, cost);
             text += &tables(&figures, operation, &lateness, self);
             all.extend(figures);
-            if let Some(format) = self.common.forms.format.of_one_start()
+            if let Some(format) = self.of_one_start
                 && let Some((entrant, starts)) = raced.first()
                 && document.is_none()
             {

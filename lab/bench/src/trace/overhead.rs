@@ -44,12 +44,8 @@ pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
 }
 
 impl Experiment for TraceOverhead {
-    fn common(&self) -> &Common {
-        &self.common
-    }
-
-    fn entrants(&self) -> Result<Vec<Entrant>, Error> {
-        Ok(entrants(&session::own(&self.common)?, Path::new("/dev/shm")))
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        Ok(entrants(&session::own(common)?, Path::new("/dev/shm")))
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
