@@ -16,7 +16,6 @@
 mod agent;
 mod arguments;
 mod azure;
-mod csv_lines;
 mod figures;
 mod histogram;
 mod instance;

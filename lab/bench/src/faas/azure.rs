@@ -11,11 +11,11 @@
 //! handwritten files of both kinds.
 
 use super::MINUTES;
-use super::csv_lines::{Line, Lines, shown};
 use crate::Error;
+use serde::de::DeserializeOwned;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::io::BufRead;
+use std::collections::HashMap;
+use std::io::Read;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -42,9 +42,6 @@ const DURATIONS: [&str; 14] = [
 
 /// The percentiles that the format has, as shares from 0 to 1.
 const SHARES: [f64; 7] = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
-
-/// The maximum length of a name.
-const NAME: usize = 256;
 
 /// The maximum duration of an invocation, in milliseconds: a day.
 const LONGEST_MS: f64 = 86_400_000.0;
@@ -76,139 +73,93 @@ impl Percentiles {
     }
 }
 
-/// A function, ranked by its number of invocations. Of functions with equal numbers, the one that is earlier in the
-/// file ranks higher.
-type Ranked = (u64, Reverse<usize>, Key, Vec<u32>);
-
 /// Returns the `most` functions with the most invocations within `minutes` (by default all), the busiest first;
 /// functions without invocations are omitted. Functions with equal numbers are in the file's order.
 ///
 /// # Errors
 /// An invalid line, with its number and column; minutes that the file lacks.
 pub(super) fn busiest(
-    input: impl BufRead,
+    input: impl Read,
     file: &str,
     minutes: Option<&RangeInclusive<usize>>,
     most: usize,
 ) -> Result<Vec<Counted>, Error> {
-    let mut lines = Lines::new(input, file);
-    let Some(first) = lines.next()? else {
-        return Err(Error::Unfit(format!("{file}:1: no line with the names of columns")));
+    let heading = |at: usize| match KEYS.get(at) {
+        Some(key) => Some((*key).to_owned()),
+        None => (at < KEYS.len() + MINUTES).then(|| (at - KEYS.len() + 1).to_string()),
     };
-    let columns = headings(&first)?;
+    let (columns, rows) = rows::<(Key, String, Vec<u32>)>(input, file, heading, KEYS.len() + 1)?;
     let all = 1..=columns - KEYS.len();
     let minutes = minutes.unwrap_or(&all);
     if minutes.end() > all.end() {
-        let why = format!("the minutes end at {}, {} was asked for", all.end(), minutes.end());
-        return Err(first.wrong_at(columns, &why));
+        let (last, wanted) = (all.end(), minutes.end());
+        let why = format!("{file}: the minutes end at {last}, {wanted} was asked for");
+        return Err(Error::Unfit(why));
     }
-    // The least busy function is on top. Among equals, the last one in the file is dropped first.
-    let mut kept: BinaryHeap<Reverse<Ranked>> = BinaryHeap::new();
-    let mut number = 0;
-    while let Some(line) = lines.next()? {
-        let function = counted(&line, columns, minutes)?;
-        let sum: u64 = function.counts.iter().map(|&count| u64::from(count)).sum();
-        number += 1;
-        let is_less = |least: &Reverse<Ranked>| sum <= least.0.0;
-        if sum == 0 || (kept.len() >= most && kept.peek().is_none_or(is_less)) {
-            continue;
+    let mut kept: Vec<(u64, Counted)> = Vec::new();
+    // The sort is stable.
+    let keep_busiest = |kept: &mut Vec<(u64, Counted)>| {
+        kept.sort_by_key(|(sum, _)| Reverse(*sum));
+        kept.truncate(most);
+    };
+    for row in rows {
+        let (key, _, counts) = row?;
+        let counts = counts[minutes.start() - 1..*minutes.end()].to_vec();
+        let sum = counts.iter().map(|&count| u64::from(count)).sum();
+        if sum > 0 {
+            kept.push((sum, Counted { key, counts }));
         }
-        kept.push(Reverse((sum, Reverse(number), function.key, function.counts)));
-        if kept.len() > most {
-            kept.pop();
+        if kept.len() > 2 * most {
+            keep_busiest(&mut kept);
         }
     }
-    let sorted = kept.into_sorted_vec().into_iter();
-    Ok(sorted.map(|Reverse((_, _, key, counts))| Counted { key, counts }).collect())
+    keep_busiest(&mut kept);
+    Ok(kept.into_iter().map(|(_, function)| function).collect())
 }
 
-/// Checks the headings, which must be the keys and minutes from 1 on; returns the number of columns.
-fn headings(line: &Line<'_>) -> Result<usize, Error> {
-    let mut columns = 0;
-    for field in line.fields() {
-        let expected = match KEYS.get(columns) {
-            Some(key) => (*key).to_owned(),
-            None => (columns - KEYS.len() + 1).to_string(),
-        };
-        columns += 1;
-        if field != expected || columns > KEYS.len() + MINUTES {
-            let why = format!("{} where {expected:?} is expected", shown(field));
-            return Err(line.wrong_at(columns, &why));
+/// Reads the rows of a file, and returns the number of their columns, which is at least `least`. The headings are those
+/// that `heading` returns; `None` means that there is no such column.
+fn rows<T: DeserializeOwned>(
+    input: impl Read,
+    file: &str,
+    heading: impl Fn(usize) -> Option<String>,
+    least: usize,
+) -> Result<(usize, impl Iterator<Item = Result<T, Error>>), Error> {
+    let wrong = move |error: csv::Error| Error::Unfit(format!("{file}: {error}"));
+    let mut reader = csv::Reader::from_reader(input);
+    let headings = reader.headers().map_err(wrong)?.clone();
+    for at in 0..headings.len().max(least) {
+        let (found, expected) = (headings.get(at), heading(at));
+        if found.is_none() || found != expected.as_deref() {
+            let found: String = found.unwrap_or_default().chars().take(40).collect();
+            let expected = expected.unwrap_or_else(|| "no column".to_owned());
+            let column = at + 1;
+            let why = format!("{file}: column {column}: {found:?} where {expected:?} is expected");
+            return Err(Error::Unfit(why));
         }
     }
-    if columns <= KEYS.len() {
-        return Err(line.wrong_at(columns, "there are no minutes"));
-    }
-    Ok(columns)
-}
-
-fn counted(
-    line: &Line<'_>,
-    columns: usize,
-    minutes: &RangeInclusive<usize>,
-) -> Result<Counted, Error> {
-    line.expect(columns)?;
-    let key = key(line)?;
-    let mut counts = Vec::with_capacity(minutes.end() + 1 - minutes.start());
-    for (minute, field) in (1..).zip(line.fields().skip(KEYS.len())) {
-        // All columns are checked, including those not requested: a file with an invalid column can't be trusted.
-        let count = field.parse::<u32>().map_err(|_| {
-            let why = format!("{} is not a number of invocations", shown(field));
-            line.wrong_at(KEYS.len() + minute, &why)
-        })?;
-        if minutes.contains(&minute) {
-            counts.push(count);
-        }
-    }
-    Ok(Counted { key, counts })
-}
-
-fn key(line: &Line<'_>) -> Result<Key, Error> {
-    let mut key: Key = Default::default();
-    for (at, (place, field)) in key.iter_mut().zip(line.fields()).enumerate() {
-        if field.is_empty() || field.len() > NAME {
-            return Err(line.wrong_at(at + 1, &format!("{} is no hash", shown(field))));
-        }
-        field.clone_into(place);
-    }
-    Ok(key)
+    Ok((headings.len(), reader.into_deserialize().map(move |row| row.map_err(wrong))))
 }
 
 /// Returns the durations of `functions`.
 ///
 /// # Errors
-/// An invalid line, with its number and column.
+/// An invalid line, with its number and column; a duration that is not from 0 to a day, with its function.
 pub(super) fn durations(
-    input: impl BufRead,
+    input: impl Read,
     file: &str,
     functions: &[Counted],
 ) -> Result<HashMap<Key, Percentiles>, Error> {
-    let mut lines = Lines::new(input, file);
-    let Some(first) = lines.next()? else {
-        return Err(Error::Unfit(format!("{file}:1: no line with the names of columns")));
-    };
-    first.expect(DURATIONS.len())?;
-    for (at, (field, name)) in first.fields().zip(DURATIONS).enumerate() {
-        if field != name {
-            let why = format!("{} where {name:?} is expected", shown(field));
-            return Err(first.wrong_at(at + 1, &why));
-        }
-    }
+    let heading = |at: usize| DURATIONS.get(at).map(|name| (*name).to_owned());
+    let (_, rows) = rows::<(Key, [f64; 11])>(input, file, heading, DURATIONS.len())?;
     let mut found = HashMap::new();
-    while let Some(line) = lines.next()? {
-        line.expect(DURATIONS.len())?;
-        let key = key(&line)?;
-        let mut numbers = [0.0; 11];
-        for (at, (place, field)) in numbers.iter_mut().zip(line.fields().skip(3)).enumerate() {
-            let number = field.parse().ok().filter(|ms| (0.0..=f64::MAX).contains(ms));
-            *place = number.ok_or_else(|| {
-                line.wrong_at(at + 4, &format!("{} is not a number from 0 on", shown(field)))
-            })?;
-        }
-        let [.., p0, p1, p25, p50, p75, p99, p100] = numbers;
+    for row in rows {
+        let (key, [.., p0, p1, p25, p50, p75, p99, p100]) = row?;
         let percentiles = [p0, p1, p25, p50, p75, p99, p100];
-        if let Some(at) = percentiles.iter().position(|ms| *ms > LONGEST_MS) {
-            return Err(line.wrong_at(at + 8, "an invocation of more than a day"));
+        if let Some(ms) = percentiles.iter().find(|ms| !(0.0..=LONGEST_MS).contains(*ms)) {
+            let function = &key[2];
+            let why = format!("{file}: {function}: an invocation of {ms} ms, not from 0 to a day");
+            return Err(Error::Unfit(why));
         }
         if functions.iter().any(|function| function.key == key) {
             found.insert(key, Percentiles(percentiles));

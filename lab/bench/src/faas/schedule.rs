@@ -7,7 +7,6 @@ use measure::random::Random;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::BufReader;
 use std::path::Path;
 use std::time::Duration;
 
@@ -156,9 +155,7 @@ fn push(
 }
 
 fn traced(options: &Faas, file: &Path, random: &mut Random) -> Result<Workload, Error> {
-    let open = |file: &Path| {
-        Ok::<_, Error>(BufReader::new(File::open(file).map_err(Error::at("open", file))?))
-    };
+    let open = |file: &Path| File::open(file).map_err(Error::at("open", file));
     let name = file.display().to_string();
     let counted = azure::busiest(open(file)?, &name, options.minutes.as_ref(), options.functions)?;
     let times = match &options.durations {
