@@ -1,9 +1,8 @@
 //! The parent cgroup of all containers of an experiment.
 
-use crate::Error;
 use crate::view::View;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use crate::{Error, process};
+use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
 use std::io;
@@ -171,11 +170,9 @@ fn kill(directory: &Path, deadline: Instant) -> io::Result<()> {
     }
     for pidfd in &pidfds {
         let rest = deadline.saturating_duration_since(Instant::now());
-        let rest = Timespec { tv_sec: rest.as_secs().cast_signed(), tv_nsec: 0 };
-        match poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&rest)) {
-            Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+        let mut files = [PollFd::new(pidfd, PollFlags::IN)];
+        if matches!(process::ready(&mut files, Instant::now(), rest), Ok(false)) {
+            return Err(io::ErrorKind::TimedOut.into());
         }
     }
     Ok(())

@@ -9,9 +9,9 @@ use crate::arguments::Timing;
 use crate::container::Container;
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
-use crate::{Error, steps, view};
+use crate::view::Cover;
+use crate::{Error, steps};
 use clap::Args;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -32,39 +32,6 @@ const CACHE: &str = "/run/dayfly-cache";
 
 /// The two starts of a pair.
 const STEPS: [&str; 2] = ["run, profile never seen", "run, profile seen once"];
-
-/// A tmpfs over the host's cache, in this process's mount namespace, unmounted when dropped.
-struct OwnCache {
-    /// Whether this experiment created the mount point, and has to remove it after the unmount.
-    made: bool,
-}
-
-impl OwnCache {
-    fn cover() -> Result<Self, Error> {
-        // In the host's mount namespace, this mount would hide the cache from all dayfly processes.
-        view::own_mounts()?;
-        let place = Path::new(CACHE);
-        let made = fs::create_dir(place).is_ok();
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        match mount("tmpfs", place, "tmpfs", flags, Some(c"mode=0700")) {
-            Ok(()) => Ok(Self { made }),
-            Err(errno) => {
-                drop(made.then(|| fs::remove_dir(place)));
-                Err(Error::errno("mount tmpfs on", place)(errno))
-            }
-        }
-    }
-}
-
-impl Drop for OwnCache {
-    fn drop(&mut self) {
-        let _ = unmount(CACHE, UnmountFlags::DETACH);
-        if self.made {
-            // This fails if another process has used the directory in the meantime.
-            let _ = fs::remove_dir(CACHE);
-        }
-    }
-}
 
 /// A sequence of new profiles.
 struct Profiles(u32);
@@ -114,7 +81,7 @@ impl Experiment for FirstUse {
                 "these containers have no seccomp profile that could be used for the first time";
             return Err(Error::Unfit(reason.to_owned()));
         }
-        let _cache = OwnCache::cover()?;
+        let _cache = Cover::of(CACHE, c"mode=0700")?;
         let mut profiles = Profiles::begin();
         let mut kept = Vec::new();
         for entrant in entrants {

@@ -4,14 +4,10 @@
 
 use crate::arguments::some;
 use crate::race::{Operation, Rounds, Series, race};
-use crate::results::judged;
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand, first};
-use crate::{Error, view};
+use crate::{Error, steps, view};
 use clap::Args;
-use measure::bootstrap::{self, Pairing};
-use measure::statistics::median;
-use report::Table;
 use report::count::counted;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::fs;
@@ -51,7 +47,9 @@ impl Experiment for Mounts {
             }
         }
         let series: Vec<Series> = lengths.into_iter().flat_map(Length::named).collect();
-        Outcome::of_series(&series, first(entrants), &[growth(&series)])
+        let growth = steps::of_later_steps(&series);
+        let growth = steps::table(&growth, "µs more", "own time at the first length = 1");
+        Outcome::of_series(&series, first(entrants), &[growth])
     }
 }
 
@@ -102,28 +100,6 @@ impl Length {
         };
         self.series.into_iter().map(move |of| Series { step: step.clone(), ..of })
     }
-}
-
-/// Formats a table of every runtime's time at each length, and its ratio to the same runtime's time at the first
-/// length.
-fn growth(series: &[Series]) -> String {
-    let ratio = |of: &Series| {
-        let shortest = series.iter().find(|it| it.runtime == of.runtime)?;
-        let ratio = || bootstrap::ratio(&of.wall_us(), &shortest.wall_us(), Pairing::Independent);
-        (shortest.step != of.step).then(ratio)?
-    };
-    let table = Table::of(
-        series,
-        &[
-            ("", &|of| of.step.clone()),
-            ("", &|of| of.runtime.clone()),
-            ("ms, median", &|of| format!("{:.2}", median(&mut of.wall_us()) / 1e3)),
-            ("own time at the first length = 1", &|of| {
-                ratio(of).map(judged).unwrap_or_default().join(" ")
-            }),
-        ],
-    );
-    table.left(&[0, 1]).to_string()
 }
 
 /// A mount table with additional mounts, which are unmounted on drop.

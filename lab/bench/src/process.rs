@@ -13,7 +13,7 @@ use std::fmt;
 use std::io::Read;
 use std::ops::Add;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::rusage::{End, Usage, wait4};
@@ -178,6 +178,19 @@ fn ended(pid: Pid, deadline: Duration) -> Result<(), Failure> {
     match ready(&mut [PollFd::new(&pidfd, PollFlags::IN)], Instant::now(), deadline)? {
         true => Ok(()),
         false => Err(Failure::Overdue(deadline)),
+    }
+}
+
+/// Waits until a child has ended; kills it after `patience`.
+pub(crate) fn end(child: &mut Child, patience: Duration) {
+    let due = Instant::now() + patience;
+    while matches!(child.try_wait(), Ok(None)) {
+        if Instant::now() > due {
+            let _ = child.kill();
+            let _ = child.wait();
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

@@ -29,15 +29,15 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Compares the series `more` with the series `less`; the cost is named after `of`.
-    fn new(of: &Series, more: &Series, less: &Series) -> Self {
+    fn new(of: &Series, more: &Series, less: &Series, pairing: Pairing) -> Self {
         let (more, less) = (more.wall_us(), less.wall_us());
         Self {
             runtime: of.runtime.clone(),
             pause_ms: of.pause.as_secs_f64() * 1e3,
             step: of.step.clone(),
-            costs_us: bootstrap::difference(&more, &less, Pairing::Paired),
-            ratio: bootstrap::ratio(&more, &less, Pairing::Paired),
-            quartile_ratio: bootstrap::quartile_ratio(&more, &less, Pairing::Paired),
+            costs_us: bootstrap::difference(&more, &less, pairing),
+            ratio: bootstrap::ratio(&more, &less, pairing),
+            quartile_ratio: bootstrap::quartile_ratio(&more, &less, pairing),
         }
     }
 
@@ -52,7 +52,7 @@ fn of_steps(series: &[Series], whole: &str) -> Vec<Cost> {
     let cost = |of: &Series| {
         let mut wholes = series.iter().filter(|it| it.step == whole);
         let whole = wholes.find(|it| (it.pause, &it.runtime) == (of.pause, &of.runtime))?;
-        Some(Cost::new(of, whole, of))
+        Some(Cost::new(of, whole, of, Pairing::Paired))
     };
     series.iter().filter(|of| of.step != whole).filter_map(cost).collect()
 }
@@ -62,9 +62,18 @@ pub(crate) fn of_entrants(series: &[Series], base: &str) -> Vec<Cost> {
     let cost = |of: &Series| {
         let mut bases = series.iter().filter(|it| it.runtime == base);
         let base = bases.find(|it| (it.pause, &it.step) == (of.pause, &of.step))?;
-        Some(Cost::new(of, of, base))
+        Some(Cost::new(of, of, base, Pairing::Paired))
     };
     series.iter().filter(|of| of.runtime != base).filter_map(cost).collect()
+}
+
+/// Returns what each step costs each entrant more than its first step, in other rounds.
+pub(crate) fn of_later_steps(series: &[Series]) -> Vec<Cost> {
+    let cost = |of: &Series| {
+        let first = series.iter().find(|it| it.runtime == of.runtime)?;
+        (first.step != of.step).then(|| Cost::new(of, of, first, Pairing::Independent))
+    };
+    series.iter().filter_map(cost).collect()
 }
 
 /// Formats costs; `more` and `ratio` are the headings of the difference and the ratio.

@@ -7,6 +7,7 @@ use rustix::mount::{
     unmount,
 };
 use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
 use std::path::Path;
 use sys::clone::CloneFlags;
 
@@ -92,6 +93,40 @@ impl View {
         }
         own_mounts()?;
         unmount(TOP, UnmountFlags::DETACH).map_err(Error::errno("unmount", Path::new(TOP)))
+    }
+}
+
+/// A tmpfs over a directory of the host, in a mount namespace of this process's own. It is unmounted when dropped.
+#[derive(Debug)]
+pub(crate) struct Cover {
+    place: &'static Path,
+    /// Whether the directory was made for the mount, and has to be removed after it.
+    made: bool,
+}
+
+impl Cover {
+    /// Mounts the tmpfs with these options; makes the directory if it does not exist.
+    ///
+    /// # Errors
+    /// Those of unshare(2) and mount(2).
+    pub(crate) fn of(place: &'static str, options: &CStr) -> Result<Self, Error> {
+        // In the host's mount namespace, this mount would hide the directory from all processes.
+        own_mounts()?;
+        let place = Path::new(place);
+        let cover = Self { place, made: std::fs::create_dir(place).is_ok() };
+        mount("tmpfs", place, "tmpfs", MountFlags::NOSUID, Some(options))
+            .map_err(Error::errno("mount tmpfs on", place))?;
+        Ok(cover)
+    }
+}
+
+impl Drop for Cover {
+    fn drop(&mut self) {
+        let _ = unmount(self.place, UnmountFlags::DETACH);
+        if self.made {
+            // This fails if another process has used the directory in the meantime.
+            let _ = std::fs::remove_dir(self.place);
+        }
     }
 }
 

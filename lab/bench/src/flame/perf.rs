@@ -3,16 +3,20 @@
 use crate::Error;
 use crate::process;
 use report::interrupt;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time that perf may take to write its data.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The time after which it is looked whether perf still runs.
+const MOMENT: Duration = Duration::from_millis(200);
 
 /// A running perf.
 pub(super) struct Perf {
@@ -78,23 +82,13 @@ impl Perf {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(Error::Unfit(format!("perf record: {status}")));
             }
-            if self.has_answered()? {
+            let mut answers = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
+            let ready = process::ready(&mut answers, Instant::now(), MOMENT);
+            interrupt::check()?;
+            if ready.map_err(|failure| Error::Unfit(format!("wait for perf: {failure}")))? {
                 self.answers.read_line(&mut answer).map_err(Error::at("ask", Path::new("perf")))?;
                 return Ok(());
             }
-            interrupt::check()?;
-        }
-    }
-
-    /// Waits a short time for an acknowledgement, and returns whether it has arrived.
-    fn has_answered(&self) -> Result<bool, Error> {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-        let mut fds = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
-        match poll(&mut fds, Some(&moment)) {
-            Ok(ready) => Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => Ok(false),
-            Err(errno) => Err(Error::errno("wait for", Path::new("perf"))(errno)),
         }
     }
 

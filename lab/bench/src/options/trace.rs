@@ -20,10 +20,11 @@ const FORMATS: &str = "The output: tables over all starts, the same figures as J
 #[derive(Debug, Args)]
 #[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
 #[command(mut_arg("format", |it| it.value_parser(clap::value_parser!(Format)).help(FORMATS)))]
+#[command(mut_arg("program", |program| program.index(2)))]
 #[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
 pub struct Trace {
     /// The bundle to start [default: a bundle like that of the experiments, see --profile]
-    #[arg(value_name = "BUNDLE", conflicts_with_all = ["bundle", "profile"])]
+    #[arg(value_name = "BUNDLE", index = 1, conflicts_with_all = ["bundle", "profile"])]
     pub directory: Option<PathBuf>,
     /// Number of measured starts
     #[arg(short = 'n', long, value_name = "N", value_parser = some, default_value = "100")]

@@ -2,15 +2,17 @@
 
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Experiment;
+use crate::process::{self, Failure};
 use crate::{Error, circumstances};
 use measure::progress::Progress;
 use report::interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The variable that marks an experiment as part of a report.
 pub const PART: &str = "DAYFLY_BENCH_PART";
@@ -101,16 +103,7 @@ fn wait(mut child: Child, name: &str, about: u64, begin: Instant) -> Result<Exit
     let mut progress = Progress::new();
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
     let mut told = false;
-    loop {
-        // A signal interrupts the wait.
-        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
-        match poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&second)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(errno) => return Err(failed(errno)),
-        }
-        if let Some(status) = child.try_wait().map_err(Error::at("wait for", Path::new(name)))? {
-            return Ok(status);
-        }
+    while !is_over(&handle, name)? {
         if interrupt::came() && !told {
             told = true;
             let _ = kill_process(pid, Signal::TERM);
@@ -118,6 +111,17 @@ fn wait(mut child: Child, name: &str, about: u64, begin: Instant) -> Result<Exit
         let [passed, about] =
             [begin.elapsed().as_secs(), about].map(|s| usize::try_from(s).unwrap_or(0));
         progress.tell(&format!("{name}, seconds"), passed, about);
+    }
+    child.wait().map_err(Error::at("wait for", Path::new(name)))
+}
+
+/// Waits for a second, until the process ends, or until a signal comes. Returns whether the process has ended.
+fn is_over(pidfd: &OwnedFd, name: &str) -> Result<bool, Error> {
+    let mut files = [PollFd::new(pidfd, PollFlags::IN)];
+    match process::ready(&mut files, Instant::now(), Duration::from_secs(1)) {
+        Ok(is_over) => Ok(is_over),
+        Err(Failure::Interrupted) => Ok(false),
+        Err(failure) => Err(Error::Unfit(format!("wait for {name}: {failure}"))),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::daemon::{Daemon, built};
 use super::{Shim, image};
-use crate::Error;
 use crate::stand::Stand;
+use crate::{Error, process};
 use report::interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -63,35 +63,21 @@ impl Client {
     pub(super) fn ask(&mut self, line: &str, deadline: Duration) -> Result<Answer, Error> {
         let gone =
             |error: std::io::Error| Error::Unfit(format!("the CRI's client: {line}: {error}"));
-        let input = self
-            .input
-            .as_mut()
-            .ok_or_else(|| Error::Unfit("the CRI's client is gone".to_owned()))?;
+        let none = || Error::Unfit("the CRI's client is gone".to_owned());
+        let input = self.input.as_mut().ok_or_else(none)?;
         writeln!(input, "{line}").map_err(gone)?;
-        self.wait_for_output(line, deadline)?;
+        let mut output = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+        let ready = process::ready(&mut output, Instant::now(), deadline);
+        interrupt::check()?;
+        if !ready.is_ok_and(|ready| ready) {
+            let reason = format!("the CRI's client: no answer to {line} after {deadline:?}");
+            return Err(Error::Unfit(reason));
+        }
         let mut text = String::new();
         self.output.read_line(&mut text).map_err(gone)?;
         let answer: Answer = serde_json::from_str(&text)
             .map_err(|error| Error::Unfit(format!("the CRI's client: {line}: {error}: {text}")))?;
         if answer.error.is_empty() { Ok(answer) } else { Err(Error::Out(answer.error)) }
-    }
-
-    fn wait_for_output(&self, line: &str, deadline: Duration) -> Result<(), Error> {
-        let due = Instant::now() + deadline;
-        loop {
-            interrupt::check()?;
-            let moment = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
-            let ready =
-                poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&moment));
-            if ready.is_ok_and(|count| count > 0) {
-                return Ok(());
-            }
-            if Instant::now() > due {
-                return Err(Error::Unfit(format!(
-                    "the CRI's client: no answer to {line} after {deadline:?}"
-                )));
-            }
-        }
     }
 }
 
@@ -100,15 +86,8 @@ impl Drop for Client {
         // At the end of its input, the client removes its pods. Processes that remain are killed with the stand's
         // cgroup.
         self.input = None;
-        let due = Instant::now() + Duration::from_secs(if interrupt::came() { 2 } else { 60 });
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() > due {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let patience = Duration::from_secs(if interrupt::came() { 2 } else { 60 });
+        process::end(&mut self.child, patience);
     }
 }
 

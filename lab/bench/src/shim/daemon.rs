@@ -4,10 +4,10 @@ use super::account::Group;
 use super::{Shim, image, minder};
 use crate::process;
 use crate::stand::{Entrant, Stand};
-use crate::{Error, runtime, view};
+use crate::view::Cover;
+use crate::{Error, runtime};
 use clap::Args;
 use report::interrupt;
-use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait,
 };
@@ -79,6 +79,7 @@ pub(super) struct Daemon {
     pub(super) deadline: Duration,
     /// The measured cgroup.
     pub(super) group: Group,
+    _run: Cover,
 }
 
 impl Daemon {
@@ -100,7 +101,8 @@ impl Daemon {
         for directory in [&place, &root, &place.join("cni")] {
             fs::create_dir(directory).map_err(Error::at("make", directory))?;
         }
-        own_run_directory()?;
+        // In the experiment's own mount namespace.
+        let run = Cover::of(RUN, c"mode=711")?;
         let path = path(&bin, &place, entrants)?;
         let config = place.join("config.toml");
         fs::write(&config, configuration(&place, &root, entrants, with_cri))
@@ -118,7 +120,8 @@ impl Daemon {
         let version = runtime::version(&bin.join("containerd"));
         let ctr = bin.join("ctr");
         let deadline = stand.deadline;
-        let daemon = Self { child, place, path, ctr, namespace, version, deadline, group };
+        let daemon =
+            Self { child, place, path, ctr, namespace, version, deadline, group, _run: run };
         daemon.come_up()?;
         let archive = root.join("images.tar");
         if !archive.exists() {
@@ -218,16 +221,8 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let due = Instant::now() + Duration::from_secs(5);
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() > due {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                break;
-            }
-            sleep(Duration::from_millis(20));
-        }
+        process::end(&mut self.child, Duration::from_secs(5));
         // Kills shims and runtimes until none is left: a live process may create further processes and cgroups.
         let due = Instant::now() + Duration::from_secs(5);
         loop {
@@ -241,7 +236,6 @@ impl Drop for Daemon {
             }
             sleep(Duration::from_millis(5));
         }
-        let _ = unmount(RUN, UnmountFlags::DETACH);
     }
 }
 
@@ -261,15 +255,6 @@ fn programs(options: &Shim) -> Result<PathBuf, Error> {
 pub(super) fn built(name: &str) -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
     Some(program.ancestors().nth(3)?.join("build").join(name))
-}
-
-/// Covers /run/containerd with a tmpfs, in the experiment's own mount namespace.
-fn own_run_directory() -> Result<(), Error> {
-    let run = Path::new(RUN);
-    fs::create_dir_all(run).map_err(Error::at("make", run))?;
-    view::own_mounts()?;
-    mount("tmpfs", run, "tmpfs", MountFlags::NOSUID, Some(c"mode=711"))
-        .map_err(Error::errno("mount tmpfs on", run))
 }
 
 /// Returns $PATH, extended by the directories of containerd's programs and of a link to dayfly's shim. The link has the
