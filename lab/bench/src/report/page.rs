@@ -1,7 +1,6 @@
-//! The page: the section of each part, the order of what it shows, and its three formats.
+//! The page: the section of each part, and its three formats. The HTML is made from the Markdown.
 
 mod html;
-mod markdown;
 
 use super::kept::{self, GUEST, Kept, PLACE, replace};
 use super::line::Cell;
@@ -178,16 +177,6 @@ impl Section {
         instead.iter().cloned().chain(missing).chain(out).collect()
     }
 
-    /// Returns whether the row has no measured figure although its part is done.
-    fn lacks(&self, row: &Row) -> bool {
-        row.measured.is_empty() && matches!(self.measured.state, State::Done(_))
-    }
-
-    /// Returns whether any row has a published figure.
-    fn has_published(&self) -> bool {
-        self.measured.lines.iter().any(|row| !row.published.is_empty())
-    }
-
     /// Returns the names of all measured entrants, in order of appearance: the columns.
     pub(super) fn columns(&self) -> Vec<&str> {
         let cells = self.measured.lines.iter().flat_map(|row| &row.measured);
@@ -251,30 +240,6 @@ fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// A piece of the page.
-enum Block<'a> {
-    /// The heading of the page.
-    Title(&'static str),
-    /// The heading of a chapter, with its id in links.
-    Chapter(String, &'a str),
-    Text(String),
-    /// The facts about the host, with their names.
-    Facts(Vec<(&'static str, String)>),
-    /// The list of all parts.
-    Contents,
-    /// The heading of a part, and what it is about.
-    Part(&'a Part),
-    /// A note, and the command that it names.
-    Note(String, Option<String>),
-    /// The table of a part's figures.
-    Figures(&'a Section),
-    /// The picture of a part: the name of its file, and its content.
-    Picture(&'a Part, &'a str, &'a str),
-    Command(&'a str),
-    /// Text that is less important.
-    Small(String),
-}
-
 impl Page {
     /// Writes all formats, each atomically.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
@@ -287,8 +252,16 @@ impl Page {
                 let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", part.name)));
             }
         }
-        replace(&directory.join("index.html"), &html::page(self))?;
-        replace(&directory.join("report.md"), &markdown::page(self))?;
+        let markdown = self.markdown();
+        let pictures = |name: &str| {
+            let pictures = self
+                .sections
+                .iter()
+                .flat_map(|of| of.measured.pictures.iter().zip(&of.measured.drawn));
+            pictures.into_iter().find(|(of, _)| *of == name).map(|(_, svg)| svg.trim())
+        };
+        replace(&directory.join("index.html"), &html::page(&markdown, pictures))?;
+        replace(&directory.join("report.md"), &markdown)?;
         let json = serde_json::to_string_pretty(self)
             .map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
         replace(&directory.join("report.json"), &format!("{json}\n"))
@@ -299,50 +272,99 @@ impl Page {
         self.sections.chunk_by(|one, other| one.paper.title == other.paper.title)
     }
 
-    /// Describes the page, for all formats for people.
-    fn blocks(&self) -> Vec<Block<'_>> {
+    fn markdown(&self) -> String {
         let done = self.sections.iter().filter(|it| matches!(it.measured.state, State::Done(_)));
         let can = self.sections.iter().filter(|it| !matches!(it.measured.state, State::NotHere(_)));
+        let facts = facts(&self.host).into_iter().map(|(name, fact)| row([name.to_owned(), fact]));
         let mut blocks = vec![
-            Block::Title("Published figures, measured here"),
-            Block::Text(READING.to_owned()),
-            Block::Text(format!("{} of {} experiments are done.", done.count(), can.count())),
-            Block::Chapter("host".to_owned(), "Host"),
-            Block::Facts(facts(&self.host)),
-            Block::Chapter("contents".to_owned(), "Contents"),
-            Block::Contents,
+            "# Published figures, measured here".to_owned(),
+            READING.to_owned(),
+            format!("{} of {} experiments are done.", done.count(), can.count()),
+            "## Host".to_owned(),
+            format!("| | |\n|---|---|\n{}", facts.collect::<Vec<_>>().join("\n")),
+            "## Contents".to_owned(),
+            self.contents(),
         ];
         for (sections, number) in self.papers().zip(1..) {
             let Paper { title, by, on, .. } = sections[0].paper;
-            blocks.push(Block::Chapter(format!("paper-{number}"), title));
-            blocks.push(Block::Text(format!("{by}. Measured on {on}.")));
-            blocks.extend(sections.iter().flat_map(Section::blocks));
+            blocks.push(format!("<a id=\"paper-{number}\"></a>\n\n## {title}"));
+            blocks.push(format!("{by}. Measured on {on}."));
+            blocks.extend(sections.iter().flat_map(Section::markdown));
         }
-        blocks
+        blocks.join("\n\n") + "\n"
+    }
+
+    fn contents(&self) -> String {
+        let mut lines = Vec::new();
+        for (sections, number) in self.papers().zip(1..) {
+            lines.push(format!("- [{}](#paper-{number})", sections[0].paper.title));
+            lines.extend(sections.iter().map(|section| {
+                let (name, place) = (&section.part.name, &section.part.place);
+                format!("  - [{name}](#{name}): {place}{}", section.mark())
+            }));
+        }
+        lines.join("\n")
     }
 }
 
 impl Section {
-    fn blocks(&self) -> Vec<Block<'_>> {
-        let Self { part, measured, .. } = self;
-        let mut blocks = vec![Block::Part(part)];
+    fn markdown(&self) -> Vec<String> {
+        let Self { part: Part { name, place, about, .. }, measured, .. } = self;
+        let mut blocks =
+            vec![format!("<a id=\"{name}\"></a>\n\n### {place}"), format!("`{name}`: {about}")];
         blocks.extend(match &measured.state {
             State::Done(_) => None,
-            State::Failed(reason) => Some(Block::Note(format!("It failed: {reason}"), None)),
-            State::Open => {
-                let command = format!("dayfly bench report --only {}", part.name);
-                Some(Block::Note("Not measured yet: ".to_owned(), Some(command)))
-            }
-            State::NotHere(why) => Some(Block::Note(format!("Not shown here: {why}"), None)),
+            State::Failed(reason) => Some(format!("> It failed: {}", cell(reason))),
+            State::Open => Some(format!("> Not measured yet: `dayfly bench report --only {name}`")),
+            State::NotHere(why) => Some(format!("> Not shown here: {}", cell(why))),
         });
-        blocks.extend((!measured.lines.is_empty()).then_some(Block::Figures(self)));
-        blocks.extend(self.notes().into_iter().map(|note| Block::Note(note, None)));
-        let pictures = measured.pictures.iter().zip(&measured.drawn);
-        blocks.extend(pictures.map(|(name, svg)| Block::Picture(part, name, svg)));
-        blocks.extend(measured.command.as_deref().map(Block::Command));
-        blocks.extend(self.record().map(Block::Small));
+        blocks.extend((!measured.lines.is_empty()).then(|| self.table()));
+        blocks.extend(self.notes().iter().map(|note| format!("> {}", cell(note))));
+        blocks.extend(measured.pictures.iter().map(|picture| format!("![{place}]({picture})")));
+        blocks.extend(measured.command.iter().map(|command| format!("    {command}")));
+        blocks.extend(self.record());
         blocks
     }
+
+    fn table(&self) -> String {
+        let columns = self.columns();
+        // Whether any row has a published figure.
+        let has_published = self.measured.lines.iter().any(|row| !row.published.is_empty());
+        let published = if has_published { [" published |", "---|"] } else { ["", ""] };
+        let headings: String = columns.iter().map(|name| format!(" {} |", cell(name))).collect();
+        let mut lines = vec![
+            format!("| |{}{headings} |", published[0]),
+            format!("|---|{}{}---|", published[1], "--:|".repeat(columns.len())),
+        ];
+        for of in &self.measured.lines {
+            let mut cells = vec![of.what.clone()];
+            if has_published {
+                let texts = of.published.iter().map(|published| match published.of.as_str() {
+                    "" => published.text.clone(),
+                    of => format!("{}, {of}", published.text),
+                });
+                cells.push(texts.collect::<Vec<_>>().join("; "));
+            }
+            if of.measured.is_empty() && matches!(self.measured.state, State::Done(_)) {
+                cells.push(MISSING.to_owned());
+                lines.push(row(cells) + &" |".repeat(columns.len()));
+                continue;
+            }
+            cells.extend(columns.iter().map(|column| of.texts(column).join(", ")));
+            cells.push(if of.measured.is_empty() { String::new() } else { of.unit.clone() });
+            lines.push(row(cells));
+        }
+        lines.join("\n")
+    }
+}
+
+fn row(cells: impl IntoIterator<Item = String>) -> String {
+    cells.into_iter().fold("|".to_owned(), |row, text| format!("{row} {} |", cell(&text)))
+}
+
+/// Escapes text for a table cell: one line without column separators.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace('\n', " ")
 }
 
 /// The explanation of the figures, in every format.

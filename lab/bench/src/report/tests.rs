@@ -190,7 +190,7 @@ fn published_figures_stand_beside_measured_ones() {
     assert!(
         markdown.contains("![Fig. 4, Fig. 8 and Fig. 9: starts spaced 100 ms apart](spaced-1.svg)")
     );
-    assert!(html.contains("<th class=\"n\">run&lt;c</th>") && html.contains("<svg"), "{html}");
+    assert!(html.contains(">run&lt;c</th>") && html.contains("<svg"), "{html}");
     assert!(!html.contains("run<c") && !html.contains("http-equiv") && !html.contains("src="));
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(json["sections"][0]["lines"][0]["measured"][1]["value"], 44.0);
@@ -254,7 +254,7 @@ fn missing_figures_have_their_words() {
     // A published figure is shown even without a measured figure; a line that has neither is in a
     // note.
     assert!(markdown.contains("podman 5.4.0, crun 1.23.1 | not measured by this command | |"));
-    assert!(html.contains("<td class=\"m\" colspan=\"2\">not measured by this command</td>"));
+    assert!(html.contains(">not measured by this command</td>"));
     let note = "Not measured by this command on this host: to start all, 16 at a time";
     assert!(html.contains(note) && markdown.contains(note), "{markdown}");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
@@ -264,7 +264,7 @@ fn missing_figures_have_their_words() {
 #[test]
 fn readers_find_their_way() {
     let [html, markdown, _] = page(vec![section("spaced", Some(done()))]);
-    for link in ["href=\"#paper-1\"", "id=\"paper-1\"", "href=\"#spaced\"", "<h3 id=\"spaced\">"] {
+    for link in ["href=\"#paper-1\"", "id=\"paper-1\"", "href=\"#spaced\"", "<a id=\"spaced\">"] {
         assert!(html.contains(link), "{link}");
     }
     assert!(html.contains("prefers-color-scheme:dark") && html.contains("@media print"));
