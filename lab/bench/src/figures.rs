@@ -2,14 +2,13 @@
 
 use crate::Error;
 use crate::outcome::Outcome;
-use crate::results::{bars, distinct, judged};
+use crate::results::{bars, distinct, judged, lines_of};
 use crate::stand::Entrant;
 use measure::bootstrap::{self, Estimate, Pairing};
 use measure::chart::Picture;
 use measure::statistics::Summary;
 use report::Table;
 use report::count::counted;
-use report::csv::quoted;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -212,14 +211,11 @@ impl Figures {
 
     /// Formats every sample.
     fn csv(&self) -> String {
-        let mut text = String::from("figure,unit,entrant,round,value\n");
-        for of in &self.0 {
-            for (round, value) in of.samples.iter().enumerate() {
-                let (name, entrant) = (quoted(&of.name), quoted(&of.entrant));
-                let _ = writeln!(text, "{name},{},{entrant},{round},{value:.4}", of.unit);
-            }
-        }
-        text
+        let lines = self.0.iter().flat_map(|of| {
+            let rounds = of.samples.iter().enumerate();
+            rounds.map(|(round, value)| (&of.name, of.unit, &of.entrant, round, value))
+        });
+        lines_of("figure,unit,entrant,round,value", lines)
     }
 
     /// Draws bars of the medians, one picture per unit.
@@ -299,7 +295,7 @@ mod tests {
         assert!(text.starts_with("x, 6 samples\nms "), "{text}");
         assert!(text.contains("0.250  [0.250 0.250]"), "{text}");
         assert!(text.ends_with("0.500 [0.500 0.500]\n"), "{text}");
-        assert_eq!(csv.lines().nth(1), Some("x,ms,own,0,1.0000"));
+        assert_eq!(csv.lines().nth(1), Some("x,ms,own,0,1.0"));
         assert_eq!(csv.lines().count(), 25);
         assert_eq!(pictures.len(), 2);
     }

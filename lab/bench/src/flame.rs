@@ -18,11 +18,9 @@ use measure::progress::Progress;
 use perf::Perf;
 use report::Table;
 use report::count::counted;
-use report::csv::quoted;
 use serde::Serialize;
 use stacks::{LOCKS, OTHER, SUBJECTS, Stacks, USER, subject, waits};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 /// The results of one entrant's burst.
 #[derive(Debug, Serialize)]
@@ -120,14 +118,10 @@ fn text(options: &Flame, rows: &[Row]) -> String {
 /// Formats a line for each stack. The functions of the stack are joined by semicolons, as flame graph tools expect
 /// them.
 fn csv(rows: &[Row]) -> String {
-    let mut text = String::from("runtime,stack,samples\n");
-    for row in rows {
-        for (stack, samples) in &row.stacks {
-            let _ =
-                writeln!(text, "{},{},{samples}", quoted(&row.runtime), quoted(&stack.join(";")));
-        }
-    }
-    text
+    let lines = rows.iter().flat_map(|row| {
+        row.stacks.iter().map(|(stack, samples)| (&row.runtime, stack.join(";"), samples))
+    });
+    results::lines_of("runtime,stack,samples", lines)
 }
 
 fn picture(options: &Flame, row: &Row) -> Picture {

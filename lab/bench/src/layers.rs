@@ -18,7 +18,7 @@ use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
 use clap::{Args, ValueEnum};
 use measure::bootstrap::{self, Pairing};
-use measure::chart::{Axis, Chart, Form, Picture, Series};
+use measure::chart::{Axis, Form, Picture};
 use measure::statistics::Summary;
 use report::Table;
 use report::count::counted;
@@ -264,22 +264,12 @@ fn pictures(rows: &[Row]) -> Vec<Picture> {
     let mut pictures = Vec::new();
     for at_width in rows.chunk_by(|a, b| a.width == b.width) {
         let mut draw = |title: &str, unit: &str, us: &dyn Fn(&Row) -> Option<f64>| {
-            let points = at_width.iter().map(|row| {
-                let point = us(row).map(|us| (row.case.layers as f64, us / 1e3));
-                (row.case.way(), point)
-            });
-            let series = results::grouped(points).into_iter().map(|(name, points)| Series {
-                name,
-                points: points.into_iter().flatten().collect(),
-            });
-            pictures.push(Picture::Chart(Chart {
-                title: format!("{title}, {} at a time", at_width[0].width),
-                x: Axis::logarithmic("layers"),
-                y: Axis::logarithmic(unit),
-                series: series.collect(),
-                marks: Vec::new(),
-                form: Form::Curves,
-            }));
+            let points = at_width
+                .iter()
+                .filter_map(|row| Some((row.case.way(), (row.case.layers as f64, us(row)? / 1e3))));
+            let title = format!("{title}, {} at a time", at_width[0].width);
+            let axes = [Axis::logarithmic("layers"), Axis::logarithmic(unit)];
+            pictures.push(results::chart(title, axes, Form::Curves, points));
         };
         draw("start to end of a container", "ms, median", &|row| {
             Summary::of(&row.load.latencies_us).map(|times| times.median)

@@ -4,11 +4,10 @@ use super::schedule::Workload;
 use super::{Arrivals, Faas, Part, Policy, Row};
 use crate::arguments::Named as _;
 use crate::figures::dash;
-use crate::results::{self, judged};
-use measure::chart::{Axis, Chart, Form, Picture, Series};
+use crate::results::{self, chart, judged, lines_of};
+use measure::chart::{Axis, Form, Picture};
 use measure::statistics::Summary;
 use report::Table;
-use report::csv::quoted;
 use std::fmt::Write;
 
 /// Formats the functions, then a table per policy.
@@ -138,21 +137,14 @@ fn of_policy(rows: &[&Row], first: &str) -> Table {
 
 /// Formats every served invocation.
 pub(super) fn csv(rows: &[Row], workload: &Workload) -> String {
-    let mut text = String::from("runtime,policy,function,due_s,latency_us,total_us,cold\n");
-    for row in rows {
-        let samples = row.functions.iter().zip(&row.due_s).zip(&row.latencies_us);
-        let samples = samples.zip(&row.totals_us).zip(&row.was_cold);
-        for ((((function, due), latency), total), cold) in samples {
-            let _ = writeln!(
-                text,
-                "{},{},{},{due:.6},{latency:.1},{total:.1},{cold}",
-                quoted(&row.runtime),
-                row.policy.name(),
-                quoted(&workload.functions[*function].name),
-            );
-        }
-    }
-    text
+    let lines = rows.iter().flat_map(|row| {
+        row.functions.iter().enumerate().map(|(at, &function)| {
+            let function = &workload.functions[function].name;
+            let times = (row.due_s[at], row.latencies_us[at], row.totals_us[at]);
+            (&row.runtime, row.policy.name(), function, times, row.was_cold[at])
+        })
+    });
+    lines_of("runtime,policy,function,due_s,latency_us,total_us,cold", lines)
 }
 
 /// Draws memory against latency, each cold start over time, the distribution of cold starts, and each function's costs.
@@ -164,21 +156,13 @@ pub(super) fn pictures(rows: &[Row], parts: &[Part<'_>]) -> Vec<Picture> {
         .collect();
     let mut pictures = vec![trade_off(rows)];
     if !cold.is_empty() {
-        let over_time = |row: &Row| {
+        let over_time = cold.iter().flat_map(|(row, _)| {
             let both = row.due_s.iter().zip(&row.latencies_us);
-            Series {
-                name: row.runtime.clone(),
-                points: both.map(|(&due, us)| (due, us / 1e3)).collect(),
-            }
-        };
-        pictures.push(Picture::Chart(Chart {
-            title: "Each cold start, from when it is due until the function begins".to_owned(),
-            x: Axis::linear("due, s"),
-            y: Axis::logarithmic("ms"),
-            series: cold.iter().map(|(row, _)| over_time(row)).collect(),
-            marks: Vec::new(),
-            form: Form::Dots,
-        }));
+            both.map(|(&due, us)| (row.runtime.clone(), (due, us / 1e3)))
+        });
+        let title = "Each cold start, from when it is due until the function begins";
+        let axes = [Axis::linear("due, s"), Axis::logarithmic("ms")];
+        pictures.push(chart(title, axes, Form::Dots, over_time));
         let samples = cold.iter().map(|(row, us)| (row.runtime.as_str(), us.as_slice()));
         pictures.push(results::distribution("Cold starts", samples));
     }
@@ -211,23 +195,14 @@ fn costs(parts: &[Part<'_>]) -> Option<Picture> {
 /// the memory is unknown for any point, their time.
 fn trade_off(rows: &[Row]) -> Picture {
     let has_memory = rows.iter().all(|row| row.memory_mib_s.is_some());
-    let point = |row: &Row| {
+    let points = rows.iter().filter_map(|row| {
         let cost = row.memory_mib_s.filter(|_| has_memory).unwrap_or(row.container_s);
-        Summary::of(&row.latencies_us).map(|times| (cost, times.p99 / 1e3))
-    };
-    let series = rows.iter().map(|row| Series {
-        name: format!("{}, {}", row.runtime, row.policy.name()),
-        points: point(row).into_iter().collect(),
+        let name = format!("{}, {}", row.runtime, row.policy.name());
+        Some((name, (cost, Summary::of(&row.latencies_us)?.p99 / 1e3)))
     });
     let cost = if has_memory { "containers' memory, MiB·s" } else { "containers' time, s" };
-    Picture::Chart(Chart {
-        title: "What latency costs".to_owned(),
-        x: Axis::linear(cost),
-        y: Axis::logarithmic("latency p99, ms"),
-        series: series.collect(),
-        marks: Vec::new(),
-        form: Form::Dots,
-    })
+    let axes = [Axis::linear(cost), Axis::logarithmic("latency p99, ms")];
+    chart("What latency costs", axes, Form::Dots, points)
 }
 
 #[cfg(test)]
@@ -321,7 +296,7 @@ mod tests {
         };
         let text = csv(&rows, &workload);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "\"a,b\",keep-alive,f,0.000000,4000.0,5000.0,true");
-        assert_eq!(lines[2], "\"a,b\",keep-alive,f,0.100000,900.0,1900.0,false");
+        assert_eq!(lines[1], "\"a,b\",keep-alive,f,0.0,4000.0,5000.0,true");
+        assert_eq!(lines[2], "\"a,b\",keep-alive,f,0.1,900.0,1900.0,false");
     }
 }

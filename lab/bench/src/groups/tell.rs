@@ -6,7 +6,6 @@ use crate::figures::dash;
 use crate::results;
 use measure::chart::{Axis, Chart, Form, Picture, Series};
 use report::Table;
-use report::csv::quoted;
 use std::fmt::Write;
 
 /// Returns the rows of a use, and its states in their order.
@@ -46,14 +45,11 @@ pub(super) fn text(options: &Groups, shown: &Shown) -> String {
 }
 
 pub(super) fn csv(shown: &Shown) -> String {
-    let mut text = String::from("use,state,instance,tenth,transactions_per_s\n");
-    for row in &shown.rows {
-        for (at, rate) in row.rates.iter().enumerate() {
-            let (state, instance) = (quoted(&row.state), quoted(&row.instance));
-            let _ = writeln!(text, "{},{state},{instance},{at},{rate:.1}", row.of.name());
-        }
-    }
-    text
+    let lines = shown.rows.iter().flat_map(|row| {
+        let rates = row.rates.iter().enumerate();
+        rates.map(|(at, rate)| (row.of.name(), &row.state, &row.instance, at, rate))
+    });
+    results::lines_of("use,state,instance,tenth,transactions_per_s", lines)
 }
 
 /// Draws states as bars, and changes over time as curves, one picture per unit.

@@ -1,42 +1,38 @@
-//! Formats every sample as a line of CSV.
+//! Samples as CSV.
 
 use crate::race::Series;
-use report::csv::quoted;
-use std::fmt::Write;
+use serde::Serialize;
 use std::time::Duration;
 
 /// Formats the samples of all series, with a heading.
 #[must_use]
-pub fn csv(series: &[Series]) -> String {
-    let mut text = String::from(
-        "step,pause_ms,runtime,round,wall_us,cpu_us,user_us,system_us,minor_faults,major_faults,\
-         voluntary_switches,involuntary_switches\n",
-    );
-    for of in series {
+pub fn csv(all: &[Series]) -> String {
+    let headings = "step,pause_ms,runtime,round,wall_us,cpu_us,user_us,system_us,minor_faults,major_faults,\
+         voluntary_switches,involuntary_switches";
+    let lines = all.iter().flat_map(|of| {
         // Empty if the kernel can't separate user and system time.
-        let split = |time: Duration| match of.is_split {
-            true => time.as_micros().to_string(),
-            false => String::new(),
-        };
-        for (round, sample) in of.samples.iter().enumerate() {
+        let split = |time: Duration| of.is_split.then(|| time.as_micros());
+        let pause_ms = of.pause.as_secs_f64() * 1e3;
+        of.samples.iter().enumerate().map(move |(round, sample)| {
             let usage = sample.usage;
-            // Writing to a String can't fail.
-            let _ = writeln!(
-                text,
-                "{},{},{},{round},{:.1},{},{},{},{},{},{},{}",
-                of.step,
-                of.pause.as_secs_f64() * 1e3,
-                quoted(&of.runtime),
-                sample.wall.as_secs_f64() * 1e6,
-                usage.cpu().as_micros(),
-                split(usage.user),
-                split(usage.system),
-                usage.minor_faults,
-                usage.major_faults,
-                usage.voluntary_switches,
-                usage.involuntary_switches,
-            );
-        }
+            (
+                (&of.step, pause_ms, &of.runtime, round, sample.wall.as_secs_f64() * 1e6),
+                (usage.cpu().as_micros(), split(usage.user), split(usage.system)),
+                (usage.minor_faults, usage.major_faults),
+                (usage.voluntary_switches, usage.involuntary_switches),
+            )
+        })
+    });
+    lines_of(headings, lines)
+}
+
+/// Formats lines of CSV; `headings` are separated by commas.
+pub(crate) fn lines_of(headings: &str, lines: impl IntoIterator<Item = impl Serialize>) -> String {
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    // Writing to memory can't fail.
+    let _ = writer.write_record(headings.split(','));
+    for line in lines {
+        let _ = writer.serialize(line);
     }
-    text
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }

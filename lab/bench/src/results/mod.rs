@@ -9,8 +9,9 @@ mod tests;
 
 pub use compare::{Row, compare};
 pub use csv::csv;
+pub(crate) use csv::lines_of;
 pub use picture::pictures;
-pub(crate) use picture::{bars, distribution, dots, over_width};
+pub(crate) use picture::{bars, chart, distribution, dots, over_width};
 pub(crate) use table::{difference, judged, title};
 pub use table::{resources, weights};
 

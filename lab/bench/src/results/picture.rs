@@ -39,21 +39,27 @@ pub(crate) fn bars(
     Picture::Bars(Bars { title, y, series, labels, ..Bars::default() })
 }
 
+/// Draws points, which are grouped by name.
+pub(crate) fn chart(
+    title: impl Into<String>,
+    [x, y]: [Axis; 2],
+    form: Form,
+    points: impl IntoIterator<Item = (String, (f64, f64))>,
+) -> Picture {
+    let series = grouped(points).into_iter().map(|(name, points)| Series { name, points });
+    let (title, series) = (title.into(), series.collect());
+    Picture::Chart(Chart { title, x, y, series, marks: Vec::new(), form })
+}
+
 /// Draws the distribution of times, which are in microseconds: the percentage of each class, over milliseconds.
 pub(crate) fn distribution<'a>(
     title: &str,
     samples: impl Iterator<Item = (&'a str, &'a [f64])>,
 ) -> Picture {
-    let series =
-        samples.map(|(name, samples)| Series { name: name.to_owned(), points: outline(samples) });
-    Picture::Chart(Chart {
-        title: format!("{title}: distribution"),
-        x: Axis::logarithmic("ms"),
-        y: Axis::linear("% of all"),
-        series: series.collect(),
-        marks: Vec::new(),
-        form: Form::Outlines,
-    })
+    let points = samples
+        .flat_map(|(name, samples)| outline(samples).into_iter().map(|at| (name.to_owned(), at)));
+    let axes = [Axis::logarithmic("ms"), Axis::linear("% of all")];
+    chart(format!("{title}: distribution"), axes, Form::Outlines, points)
 }
 
 /// Returns the outline of a histogram.
@@ -81,19 +87,10 @@ pub(crate) fn dots<'a>(
     title: &str,
     samples: impl Iterator<Item = (&'a str, &'a [f64])>,
 ) -> Picture {
-    let points = |samples: &[f64]| {
-        samples.iter().enumerate().map(|(at, us)| (at as f64 + 1.0, us / 1e3)).collect()
-    };
-    let series =
-        samples.map(|(name, samples)| Series { name: name.to_owned(), points: points(samples) });
-    Picture::Chart(Chart {
-        title: title.to_owned(),
-        x: Axis::linear("start"),
-        y: Axis::logarithmic("ms"),
-        series: series.collect(),
-        marks: Vec::new(),
-        form: Form::Dots,
-    })
+    let points = samples.flat_map(|(name, samples)| {
+        samples.iter().zip(1_u32..).map(|(us, at)| (name.to_owned(), (f64::from(at), us / 1e3)))
+    });
+    chart(title, [Axis::linear("start"), Axis::logarithmic("ms")], Form::Dots, points)
 }
 
 /// Draws curves over the number of starts in flight; bars if it is the same for all. A row consists of the curve's name,
@@ -112,20 +109,9 @@ pub(crate) fn over_width(
         });
         return bars(title, &unit.title, figures);
     }
-    let points = rows
-        .into_iter()
-        .map(|(name, width, value)| (name, value.map(|value| (width as f64, value))));
-    let series = grouped(points).into_iter();
-    let series =
-        series.map(|(name, of)| Series { name, points: of.into_iter().flatten().collect() });
-    Picture::Chart(Chart {
-        title: title.to_owned(),
-        x: Axis::logarithmic("in flight"),
-        y: unit,
-        series: series.collect(),
-        marks: Vec::new(),
-        form: Form::Curves,
-    })
+    let points =
+        rows.into_iter().filter_map(|(name, width, value)| Some((name, (width as f64, value?))));
+    chart(title, [Axis::logarithmic("in flight"), unit], Form::Curves, points)
 }
 
 #[cfg(test)]

@@ -32,7 +32,6 @@ use measure::chart::Picture;
 use measure::statistics::median;
 use outside::Observed;
 use report::count::counted;
-use report::csv::quoted;
 use report::interrupt;
 use schedule::{Clock, Lateness};
 use std::fmt::Write;
@@ -276,28 +275,17 @@ fn joined(timelines: impl Iterator<Item = Timeline>) -> Timeline {
 
 /// Formats a line for each command, runtime and category.
 fn csv(all: &[Figures]) -> String {
-    let mut text = String::from(
-        "runtime,command,category,mean_us,deviation_us,p99_us,steps,calls,critical_path_us\n",
-    );
-    for figures in all {
-        for part in figures.phases.iter().chain([&figures.between, &figures.waits]) {
+    let lines = all.iter().flat_map(|of| {
+        of.phases.iter().chain([&of.between, &of.waits]).map(move |part| {
             let time = part.time_us;
-            let _ = writeln!(
-                text,
-                "{},{},{},{:.3},{:.3},{:.3},{},{:.2},{:.3}",
-                quoted(&figures.runtime),
-                figures.command,
-                part.name,
-                time.mean,
-                time.deviation,
-                time.p99,
-                part.steps,
-                part.calls,
-                part.path_us
-            );
-        }
-    }
-    text
+            let times = (time.mean, time.deviation, time.p99);
+            let rest = (part.steps, part.calls, part.path_us);
+            (&of.runtime, &of.command, &part.name, times, rest)
+        })
+    });
+    let headings =
+        "runtime,command,category,mean_us,deviation_us,p99_us,steps,calls,critical_path_us";
+    results::lines_of(headings, lines)
 }
 
 #[cfg(test)]
