@@ -95,6 +95,12 @@ impl Figures {
         }
     }
 
+    /// Returns the median of a figure of an entrant.
+    pub(crate) fn median(&self, name: &str, entrant: &str) -> Option<f64> {
+        let of = self.0.iter().find(|of| of.name == name && of.entrant == entrant)?;
+        Summary::of(&of.samples).map(|all| all.median)
+    }
+
     /// Adds the measurements of each of the entrants.
     pub(crate) fn add(&mut self, entrants: &[Entrant], goes: Vec<Vec<Sample>>) {
         for (entrant, goes) in entrants.iter().zip(goes) {

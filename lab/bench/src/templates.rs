@@ -21,7 +21,7 @@ mod provider;
 
 use crate::Error;
 use crate::arguments::{Common, Named as _, some};
-use crate::figures::Figures;
+use crate::figures::{Figures, Sample};
 use crate::held::Held;
 use crate::python::{IMPORTS, Python};
 use crate::race::{Rounds, in_turns};
@@ -30,11 +30,10 @@ use crate::results;
 use crate::session::{Experiment, Outcome, own};
 use crate::stand::{Entrant, Stand, first};
 use clap::{Args, ValueEnum};
-use measure::statistics::median;
 use provider::Provider;
 use report::count::counted;
 use serde::Serialize;
-use std::fmt::Write;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// `templates`.
@@ -101,39 +100,20 @@ pub enum Provision {
 /// The number of measurements of memory, which varies little.
 const MEASUREMENTS: usize = 3;
 
+/// The names of figures of memory. The proportional set size is that of [`Held`].
+const IDLE_PSS: &str = "idle: shared pages in parts";
+const IDLE_PRIVATE: &str = "idle: private";
+const RUNNING_PSS: &str = "a running container: shared pages in parts";
+const RUNNING_PRIVATE: &str = "a running container: private";
+/// The name of the time in which a template was made, its warm-up included.
+const MADE: &str = "a template is made, its warm-up included";
+
 /// The programs of containers.
 pub(crate) struct Programs {
     function: Python,
     touching: Python,
     /// The program that is saved. It reports by a file, because criu cannot restore pipes to this process.
     saved: Program,
-}
-
-/// The memory of one measurement.
-#[derive(Debug, Clone, Copy)]
-struct Memory {
-    /// The memory that is in use while there is no request.
-    idle: Held,
-    /// The memory of the processes of a running container.
-    running: Held,
-    /// The time in which the template was made, if any.
-    made_ms: Option<f64>,
-}
-
-/// The memory of one way, as medians in KiB.
-#[derive(Debug, Serialize)]
-struct MemoryRow {
-    way: String,
-    /// The proportional set size while there is no request.
-    idle_pss_kib: Option<f64>,
-    idle_private_kib: Option<f64>,
-    /// The proportional set size of a running container.
-    running_pss_kib: Option<f64>,
-    /// The part of it that only this container uses and has changed.
-    running_private_kib: Option<f64>,
-    /// The time in which the template was made, with its warm-up.
-    made_ms: Option<f64>,
-    reason: Option<String>,
 }
 
 /// The answers of one way.
@@ -179,15 +159,13 @@ impl Experiment for Templates {
             .map(|(way, entrant)| Provider::new(*way, stand, entrant, &programs))
             .collect();
         let mut figures = Figures::default();
-        let mut memory: Vec<MemoryRow> = Vec::new();
+        let mut memory = Vec::new();
         if asks(Question::Memory) {
             let measured = in_turns(entrants, rounds(MEASUREMENTS), "templates, memory", |at| {
                 providers[at].measure()
             })?;
-            for (entrant, all) in entrants.iter().zip(&measured) {
-                memory.push(MemoryRow::of(entrant, all));
-                Memory::add_to(&mut figures, &entrant.name, all);
-            }
+            figures.add(entrants, measured);
+            memory = entrants.iter().map(|entrant| memory_of(&figures, entrant)).collect();
         }
         let at_a_time = if asks(Question::Burst) { self.width } else { 1 };
         if asks(Question::Answer) || asks(Question::Burst) {
@@ -215,9 +193,8 @@ impl Experiment for Templates {
             })?;
             let what = format!("{} of {count} in flight", counted(self.width, "request"));
             for (entrant, all) in entrants.iter().zip(measured) {
-                let rates = all.iter().map(|burst| burst.rate).collect();
-                let us = all.into_iter().flat_map(|burst| burst.latencies_us).collect();
-                let row = Row::of(entrant, rates, us);
+                let (rates, us): (_, Vec<_>) = all.into_iter().unzip();
+                let row = Row::of(entrant, rates, us.concat());
                 figures.rounds(what.clone(), "answers/s", &row.way, row.rates.iter().copied());
                 figures.singles(format!("{what}: an answer"), "ms", &row.way, row.ms());
                 bursts.push(row);
@@ -225,10 +202,6 @@ impl Experiment for Templates {
         }
         drop(providers);
         let mut outcome = figures.whole_outcome(first(entrants))?;
-        for ms in memory.iter().filter_map(|row| row.made_ms) {
-            let _ =
-                writeln!(outcome.text, "A template was made in {ms:.0} ms, its warm-up included.");
-        }
         if !answers.is_empty() {
             let samples = answers.iter().map(|row| (row.way.as_str(), row.latencies_us.as_slice()));
             outcome.pictures.push(results::distribution("Until the function answers", samples));
@@ -245,6 +218,32 @@ impl Experiment for Templates {
     }
 }
 
+/// Names the memory of containers, in KiB: while there is no request, and of the processes of a running container.
+fn memory(idle: Held, running: Held) -> Sample {
+    let figures = [
+        (IDLE_PSS, idle.pss_kib),
+        (IDLE_PRIVATE, idle.private_kib),
+        (RUNNING_PSS, running.pss_kib),
+        (RUNNING_PRIVATE, running.private_kib),
+    ];
+    figures.map(|(name, kib)| (name.to_owned(), "MiB", kib / 1024.0)).to_vec()
+}
+
+/// Returns the memory of one way as medians in KiB, or the reason why it is not known.
+fn memory_of(figures: &Figures, entrant: &Entrant) -> Value {
+    let median = |name| figures.median(name, &entrant.name);
+    let kib = |name| median(name).map(|mib| mib * 1024.0);
+    json!({
+        "way": entrant.name,
+        "idle_pss_kib": kib(IDLE_PSS),
+        "idle_private_kib": kib(IDLE_PRIVATE),
+        "running_pss_kib": kib(RUNNING_PSS),
+        "running_private_kib": kib(RUNNING_PRIVATE),
+        "made_ms": median(MADE),
+        "reason": entrant.failure(),
+    })
+}
+
 impl Programs {
     fn prepare(stand: &Stand) -> Result<Self, Error> {
         let function = format!("{IMPORTS}{}", function::PROGRAM);
@@ -253,41 +252,6 @@ impl Programs {
             touching: Python::prepare(stand.new_directory(), fork::PROGRAM)?,
             saved: Program::prepare(Warmed::Python, stand.directory())?,
         })
-    }
-}
-
-impl Memory {
-    fn add_to(figures: &mut Figures, way: &str, all: &[Self]) {
-        let of = |figure: fn(&Self) -> f64| all.iter().map(figure).map(|kib| kib / 1024.0);
-        figures.singles("idle: shared pages in parts", "MiB", way, of(|it| it.idle.pss_kib));
-        figures.singles("idle: private", "MiB", way, of(|it| it.idle.private_kib));
-        let what = "a running container: shared pages in parts";
-        figures.singles(what, "MiB", way, of(|it| it.running.pss_kib));
-        figures.singles(
-            "a running container: private",
-            "MiB",
-            way,
-            of(|it| it.running.private_kib),
-        );
-    }
-}
-
-impl MemoryRow {
-    fn of(entrant: &Entrant, all: &[Memory]) -> Self {
-        let middle = |figure: &dyn Fn(&Memory) -> f64| {
-            let mut figures: Vec<f64> = all.iter().map(figure).collect();
-            (!figures.is_empty()).then(|| median(&mut figures))
-        };
-        let mut made: Vec<f64> = all.iter().filter_map(|memory| memory.made_ms).collect();
-        Self {
-            way: entrant.name.clone(),
-            idle_pss_kib: middle(&|memory| memory.idle.pss_kib),
-            idle_private_kib: middle(&|memory| memory.idle.private_kib),
-            running_pss_kib: middle(&|memory| memory.running.pss_kib),
-            running_private_kib: middle(&|memory| memory.running.private_kib),
-            made_ms: (!made.is_empty()).then(|| median(&mut made)),
-            reason: entrant.failure().map(str::to_owned),
-        }
     }
 }
 

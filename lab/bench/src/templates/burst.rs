@@ -8,17 +8,9 @@ use crate::{Error, concurrent};
 use report::interrupt;
 use std::time::Duration;
 
-/// The results of one burst.
-#[derive(Debug, Clone)]
-pub(super) struct Burst {
-    /// The time of each answer, in microseconds.
-    pub(super) latencies_us: Vec<f64>,
-    /// The requests per second: their number ÷ the time until the last container is gone, or until the last answer of
-    /// containers that stay.
-    pub(super) rate: f64,
-}
-
-/// Lets the function answer `count` requests, `width` at a time.
+/// Lets the function answer `count` requests, `width` at a time. Returns the requests per second and the time of each
+/// answer, in microseconds. The rate is the number of requests ÷ the time until the last container is gone, or until the
+/// last answer of containers that stay.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt; the first failure.
@@ -26,7 +18,7 @@ pub(super) fn burst(
     provider: &mut Provider<'_>,
     width: usize,
     count: usize,
-) -> Result<Burst, Error> {
+) -> Result<(f64, Vec<f64>), Error> {
     let (took, answers): (Duration, Vec<Result<Duration, Error>>) = match provider.way {
         Provision::Cold | Provision::Template => {
             // Bundles are written before the clock starts, and removed after it stops. Containers that have failed are
@@ -60,6 +52,5 @@ pub(super) fn burst(
     interrupt::check()?;
     let us = answers.into_iter().map(|answer| Ok(answer?.as_secs_f64() * 1e6));
     let latencies_us = us.collect::<Result<Vec<_>, Error>>()?;
-    let rate = latencies_us.len() as f64 / took.as_secs_f64();
-    Ok(Burst { latencies_us, rate })
+    Ok((latencies_us.len() as f64 / took.as_secs_f64(), latencies_us))
 }

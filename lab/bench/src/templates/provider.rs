@@ -1,9 +1,10 @@
 //! Provides containers in one way: cold, restored, warm, or from a template.
 
 use super::function::Function;
-use super::{Memory, Programs, Provision};
+use super::{MADE, Programs, Provision, memory};
 use crate::Error;
 use crate::container::Container;
+use crate::figures::Sample;
 use crate::held::{Held, held, namespace};
 use crate::restore::Saved;
 use crate::stand::{Entrant, Stand};
@@ -113,31 +114,31 @@ impl<'a> Provider<'a> {
     ///
     /// # Errors
     /// As [`Self::prepare`].
-    pub(super) fn measure(&mut self) -> Result<Memory, Error> {
+    pub(super) fn measure(&mut self) -> Result<Sample, Error> {
         self.prepare(1)?;
-        let memory = self.look()?;
+        let (idle, running) = self.look()?;
         self.warm.clear();
         self.template = None;
-        Ok(memory)
+        let made = self.made_in.map(|time| (MADE.to_owned(), "ms", time.as_secs_f64() * 1e3));
+        Ok(memory(idle, running).into_iter().chain(made).collect())
     }
 
-    fn look(&self) -> Result<Memory, Error> {
+    /// Returns the memory that is in use while there is no request, and that of a running container.
+    fn look(&self) -> Result<(Held, Held), Error> {
         let of = |container: &Container<'_>| Ok(held(&namespace(container.first_process()?)));
-        let made_ms = self.made_in.map(|time| time.as_secs_f64() * 1e3);
-        let memory = |idle, running| Memory { idle, running, made_ms };
         if let Some(saved) = self.saved.first() {
             let running = saved.restore().and_then(|_| of(&saved.container));
             saved.container.discard();
-            return Ok(memory(Held::default(), running?));
+            return Ok((Held::default(), running?));
         }
         if let Some(function) = self.warm.first() {
             let held = of(&function.container)?;
-            return Ok(memory(held, held));
+            return Ok((held, held));
         }
         let idle = self.template.as_ref().map(of).transpose()?.unwrap_or_default();
         let mut function = self.start()?;
         let running = of(&function.container)?;
         function.end()?;
-        Ok(memory(idle, running))
+        Ok((idle, running))
     }
 }
