@@ -35,12 +35,12 @@ use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand, first};
 use agent::Agent;
 use arguments::{Arrivals, MINUTES, Policy, Regular};
-use instance::Bill;
 use measure::bootstrap::{self, Estimate, Pairing};
 use meter::By;
 use replay::Replayed;
 use report::interrupt;
 use serde::Serialize;
+use std::ops::AddAssign;
 
 /// The results of one runtime with one policy, over all rounds.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -81,10 +81,9 @@ struct Row {
     /// The minimum number of containers needed, computed from the functions' intervals and the median latency of a cold
     /// start.
     least: Option<usize>,
-    /// The sum of the containers' lifetimes, in seconds per round.
-    container_s: f64,
-    /// The containers' memory multiplied by their lifetime, in MiB·s per round.
-    memory_mib_s: Option<f64>,
+    /// The cost of all containers.
+    #[serde(flatten)]
+    cost: Cost,
     /// The method by which memory was measured.
     memory_by: Option<By>,
     /// The first runtime's latency ÷ this runtime's latency.
@@ -116,6 +115,22 @@ struct Cost {
 impl Cost {
     /// The cost of no containers.
     const NONE: Self = Self { container_s: 0.0, memory_mib_s: Some(0.0) };
+
+    /// Returns the cost of one of so many rounds.
+    fn of_each(self, rounds: usize) -> Self {
+        let rounds = rounds as f64;
+        let memory_mib_s = self.memory_mib_s.map(|sum| sum / rounds);
+        Self { container_s: self.container_s / rounds, memory_mib_s }
+    }
+}
+
+impl AddAssign for Cost {
+    /// Adds another cost. If memory is unknown for one, it is unknown for the sum.
+    fn add_assign(&mut self, other: Self) {
+        self.container_s += other.container_s;
+        let both = self.memory_mib_s.zip(other.memory_mib_s);
+        self.memory_mib_s = both.map(|(sum, more)| sum + more);
+    }
 }
 
 impl Experiment for Faas {
@@ -196,7 +211,7 @@ fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
 
 impl Row {
     fn new(runtime: &str, policy: Policy) -> Self {
-        Self { runtime: runtime.to_owned(), policy, ..Self::default() }
+        Self { runtime: runtime.to_owned(), policy, cost: Cost::NONE, ..Self::default() }
     }
 
     fn add(&mut self, replayed: Replayed, workload: &Workload) {
@@ -213,20 +228,9 @@ impl Row {
         self.started += replayed.started;
         self.most = self.most.max(replayed.most);
         self.busy_late = self.busy_late.max(replayed.busy_late);
-        self.container_s += replayed.container_s;
-        let more = replayed.mib_s;
-        self.memory_mib_s = self.memory_mib_s.map_or(more, |sum| Some(sum + more?));
-        let all = replayed.functions.iter().fold(Bill::default(), |mut all, bill| {
-            all.add(*bill);
-            all
-        });
+        self.cost += replayed.cost;
         self.costs.resize(workload.functions.len(), Cost::NONE);
-        for (at, (cost, bill)) in self.costs.iter_mut().zip(replayed.functions).enumerate() {
-            let template = replayed.templates.get(at).copied().unwrap_or(Cost::NONE);
-            cost.container_s += bill.seconds + template.container_s;
-            let more = || Some(bill.mib_s(all)? + template.memory_mib_s?);
-            cost.memory_mib_s = cost.memory_mib_s.and_then(|sum| Some(sum + more()?));
-        }
+        self.costs.iter_mut().zip(replayed.costs).for_each(|(cost, more)| *cost += more);
         self.memory_by = self.memory_by.or(replayed.by);
     }
 
@@ -235,11 +239,8 @@ impl Row {
         self.cold = self.was_cold.iter().filter(|cold| **cold).count();
         self.cold_share = self.cold as f64 / self.was_cold.len().max(1) as f64;
         self.idle_late = self.most.saturating_sub(self.busy_late);
-        self.container_s /= rounds as f64;
-        self.memory_mib_s = self.memory_mib_s.map(|sum| sum / rounds as f64);
-        for cost in &mut self.costs {
-            cost.container_s /= rounds as f64;
-            cost.memory_mib_s = cost.memory_mib_s.map(|sum| sum / rounds as f64);
+        for cost in self.costs.iter_mut().chain([&mut self.cost]) {
+            *cost = cost.of_each(rounds);
         }
         let mut cold: Vec<f64> = self.of_cold().collect();
         if !cold.is_empty() && matches!(self.policy, Policy::KeepAlive | Policy::Histogram) {
@@ -296,6 +297,7 @@ mod tests {
 
     #[test]
     fn rounds_are_summed_up() {
+        let cost = |container_s, memory_mib_s| Cost { container_s, memory_mib_s };
         let workload = workload(&["--function", "100ms/1s", "--duration", "1s"]);
         let served = |invocation, begun, is_cold| replay::Served {
             invocation,
@@ -304,15 +306,14 @@ mod tests {
             is_cold,
         };
         let mut row = Row::new("a", Policy::KeepAlive);
-        for most in [3, 5] {
+        for most in [3_u8, 5] {
             row.add(
                 Replayed {
                     served: vec![served(0, 20, true), served(1, 1, false)],
-                    most,
+                    most: usize::from(most),
                     busy_late: 2,
-                    container_s: 4.0,
-                    functions: vec![Bill::of(3.0, 1024.0, 1.0)],
-                    mib_s: Some(f64::from(u8::try_from(most).expect("small"))),
+                    cost: cost(4.0, Some(f64::from(most))),
+                    costs: vec![cost(3.0, Some(3.0))],
                     ..Replayed::default()
                 },
                 &workload,
@@ -321,26 +322,17 @@ mod tests {
         row.finish(&workload, 2);
         assert_eq!((row.cold, row.cold_share), (2, 0.5));
         assert_eq!((row.most, row.busy_late, row.idle_late), (5, 2, 3));
-        assert_eq!((row.container_s, row.memory_mib_s), (4.0, Some(4.0)));
+        assert_eq!(row.cost, cost(4.0, Some(4.0)));
         assert_eq!(row.least, Some(11));
         let parts: Vec<_> = row.parts(&workload).collect();
         assert_eq!(parts.len(), 1);
         assert_eq!(parts[0].latencies_us, [20_000.0, 1000.0, 20_000.0, 1000.0]);
         assert_eq!(parts[0].cold_share, 0.5);
-        assert_eq!(parts[0].cost, Cost { container_s: 3.0, memory_mib_s: Some(3.0) });
-        // A template is a part of its function's cost.
-        let template = Cost { container_s: 1.0, memory_mib_s: Some(5.0) };
-        let replayed = Replayed {
-            functions: vec![Bill::of(3.0, 1024.0, 1.0)],
-            templates: vec![template],
-            mib_s: Some(8.0),
-            ..Replayed::default()
-        };
-        let mut kept = Row::new("a", Policy::Template);
-        kept.add(replayed, &workload);
-        assert_eq!(kept.costs[0], Cost { container_s: 4.0, memory_mib_s: Some(8.0) });
+        assert_eq!(parts[0].cost, cost(3.0, Some(3.0)));
         // If a figure is unknown for one round, it is unknown for all.
-        row.add(Replayed { functions: vec![Bill::default()], ..Replayed::default() }, &workload);
-        assert_eq!((row.memory_mib_s, row.costs[0].memory_mib_s), (None, None));
+        let unknown = cost(1.0, None);
+        let replayed = Replayed { cost: unknown, costs: vec![unknown], ..Replayed::default() };
+        row.add(replayed, &workload);
+        assert_eq!((row.cost.memory_mib_s, row.costs[0].memory_mib_s), (None, None));
     }
 }

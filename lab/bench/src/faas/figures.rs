@@ -128,8 +128,8 @@ fn of_policy(rows: &[&Row], first: &str) -> Table {
             ("started", &|row| row.started.to_string()),
             ("at most", &|row| row.most.to_string()),
             ("at work later", &|row| row.busy_late.to_string()),
-            ("container·s", &|row| format!("{:.1}", row.container_s)),
-            ("MiB·s", &|row| mib_s(row.memory_mib_s)),
+            ("container·s", &|row| format!("{:.1}", row.cost.container_s)),
+            ("MiB·s", &|row| mib_s(row.cost.memory_mib_s)),
             ("failed", &|row| row.failed.to_string()),
         ],
     )
@@ -194,9 +194,9 @@ fn costs(parts: &[Part<'_>]) -> Option<Picture> {
 /// Draws a point for each runtime with each policy: the cost and the latency. The cost is the containers' memory or, if
 /// the memory is unknown for any point, their time.
 fn trade_off(rows: &[Row]) -> Picture {
-    let has_memory = rows.iter().all(|row| row.memory_mib_s.is_some());
+    let has_memory = rows.iter().all(|row| row.cost.memory_mib_s.is_some());
     let points = rows.iter().filter_map(|row| {
-        let cost = row.memory_mib_s.filter(|_| has_memory).unwrap_or(row.container_s);
+        let cost = row.cost.memory_mib_s.filter(|_| has_memory).unwrap_or(row.cost.container_s);
         let name = format!("{}, {}", row.runtime, row.policy.name());
         Some((name, (cost, Summary::of(&row.latencies_us)?.p99 / 1e3)))
     });
@@ -217,8 +217,7 @@ mod tests {
             latencies_us: vec![4000.0, 900.0],
             totals_us: vec![5000.0, 1900.0],
             was_cold: vec![true, false],
-            container_s: 3.0,
-            memory_mib_s: memory,
+            cost: Cost { container_s: 3.0, memory_mib_s: memory },
             ..Row::new(runtime, policy)
         }
     }

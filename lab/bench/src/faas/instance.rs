@@ -1,5 +1,6 @@
 //! A container that serves invocations: an event-driven state machine from its start to its end.
 
+use super::Cost;
 use super::meter::{By, Meter};
 use crate::container::Container;
 use crate::process::{self, Failure};
@@ -108,11 +109,12 @@ impl Bill {
         self.by = self.by.or(other.by);
     }
 
-    /// Returns the memory multiplied by the time, in MiB·s. Containers that ended before they could be measured are
-    /// assumed to use as much memory as the others of the same bill, or of `all`. `None` if nothing was measured.
-    pub(super) fn mib_s(self, all: Self) -> Option<f64> {
+    /// Returns the cost. Containers that ended before they could be measured are assumed to use as much memory as the
+    /// others of the same bill, or of `all`; memory is unknown if nothing was measured.
+    pub(super) fn cost(self, all: Self) -> Cost {
         let of = if self.measured_s > 0.0 { self } else { all };
-        (of.measured_s > 0.0).then(|| of.kib_s / of.measured_s * self.seconds / 1024.0)
+        let mib_s = || of.kib_s / of.measured_s * self.seconds / 1024.0;
+        Cost { container_s: self.seconds, memory_mib_s: (of.measured_s > 0.0).then(mib_s) }
     }
 
     /// Begins a period whose time and memory are added to the sums so far.
@@ -450,9 +452,10 @@ mod tests {
         bill.end(at(9));
         assert_eq!(bill.seconds, 4.0, "ended");
         let all = Bill::of(2.0, 2048.0, 2.0);
-        assert_eq!(bill.mib_s(all), Some(200.0 * 4.0 / 1024.0));
+        assert_eq!(bill.cost(all).memory_mib_s, Some(200.0 * 4.0 / 1024.0));
         let short = Bill::of(0.5, 0.0, 0.0);
-        assert_eq!((short.mib_s(all), short.mib_s(Bill::default())), (Some(0.5), None));
+        let kib = |all| short.cost(all).memory_mib_s;
+        assert_eq!((kib(all), kib(Bill::default())), (Some(0.5), None));
         // The next container starts at zero.
         bill.begin(at(10));
         bill.end(at(12));

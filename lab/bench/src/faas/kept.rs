@@ -40,6 +40,6 @@ impl<'a> Kept<'a> {
     /// Returns its time since the beginning, and its memory multiplied by this time.
     pub(super) fn cost(&mut self) -> Cost {
         self.bill.measure(Instant::now(), self.meter.as_ref().and_then(Meter::kib));
-        Cost { container_s: self.bill.seconds, memory_mib_s: self.bill.mib_s(self.bill) }
+        self.bill.cost(self.bill)
     }
 }

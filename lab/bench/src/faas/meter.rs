@@ -1,10 +1,9 @@
 //! Measures a container's memory.
 
-use crate::held::{charged, namespace};
+use crate::held::{charged, held, namespace};
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 /// The method of measuring memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,9 +33,9 @@ impl By {
 pub(super) enum Meter {
     /// The file that shows the memory charged to the container's cgroup.
     Charged(File),
-    /// The files `smaps_rollup` of the container's processes. The files are opened for each reading, because an open file
-    /// shows the address space that the process had when the file was opened, even after an exec.
-    Resident(Vec<PathBuf>),
+    /// The container's processes. Their files are opened for each reading, because an open file shows the address space
+    /// that the process had when the file was opened, even after an exec.
+    Resident(Vec<i32>),
 }
 
 impl Meter {
@@ -46,11 +45,7 @@ impl Meter {
     pub(super) fn of(pid: i32, is_forked: bool) -> Option<Self> {
         fs::exists(format!("/proc/{pid}/cgroup")).ok().filter(|exists| *exists)?;
         let charged = charged(pid).and_then(|path| File::open(path).ok());
-        let resident = || {
-            let pids = if is_forked { namespace(pid) } else { vec![pid] };
-            let file = |pid| PathBuf::from(format!("/proc/{pid}/smaps_rollup"));
-            Self::Resident(pids.into_iter().map(file).collect())
-        };
+        let resident = || Self::Resident(if is_forked { namespace(pid) } else { vec![pid] });
         Some(charged.map_or_else(resident, Self::Charged))
     }
 
@@ -70,16 +65,9 @@ impl Meter {
                 let text = std::str::from_utf8(&buffer[..length]).ok()?;
                 text.trim().parse::<f64>().ok().map(|bytes| bytes / 1024.0)
             }
-            Self::Resident(files) => files.iter().map(pss).sum(),
+            Self::Resident(pids) => Some(held(pids).pss_kib).filter(|kib| *kib > 0.0),
         }
     }
-}
-
-/// Returns the proportional set size in a file `smaps_rollup`, in KiB; `None` after the end of the process.
-fn pss(file: &PathBuf) -> Option<f64> {
-    let text = fs::read_to_string(file).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -94,7 +82,7 @@ mod tests {
     #[test]
     fn this_process_has_memory() {
         let pid = std::process::id().cast_signed();
-        let meter = Meter::Resident(vec![format!("/proc/{pid}/smaps_rollup").into()]);
+        let meter = Meter::Resident(vec![pid]);
         let before = meter.kib().expect("read");
         let held = std::hint::black_box(vec![1_u8; 8 << 20]);
         let after = meter.kib().expect("read again");
@@ -116,7 +104,7 @@ mod tests {
             (child.stdin.take().expect("pipe"), child.stdout.take().expect("pipe"));
         let mut said = |count: usize| stdout.read_exact(&mut vec![0; count]).expect("an answer");
         said(2);
-        let meter = Meter::Resident(vec![format!("/proc/{}/smaps_rollup", child.id()).into()]);
+        let meter = Meter::Resident(vec![child.id().cast_signed()]);
         let before = meter.kib().expect("bash");
         stdin.write_all(b"go\n").expect("write");
         stdin.write_all(b"cat\n").expect("write");

@@ -53,16 +53,11 @@ pub(super) struct Replayed {
     pub(super) most: usize,
     /// The maximum number of busy containers at a time, after the first 30 % of the replay.
     pub(super) busy_late: usize,
-    /// The sum of the containers' lifetimes, from their start until the exit of their program, in
-    /// seconds.
-    pub(super) container_s: f64,
-    /// The containers' memory multiplied by their lifetimes, in MiB·s, if known.
-    pub(super) mib_s: Option<f64>,
-    /// The resources of each function's containers. A container in stock that serves no invocation belongs to no
-    /// function.
-    pub(super) functions: Vec<Bill>,
-    /// The cost of each function's template; empty with policies without templates. It is part of the sums above.
-    pub(super) templates: Vec<Cost>,
+    /// The cost of all containers and templates, from their start until the exit of their program.
+    pub(super) cost: Cost,
+    /// The cost of each function's containers and its template. A container in stock that serves no invocation belongs
+    /// to no function.
+    pub(super) costs: Vec<Cost>,
     /// The method by which memory was measured.
     pub(super) by: Option<By>,
 }
@@ -362,25 +357,23 @@ impl Replay<'_> {
     /// Adds up the resources that containers have used so far.
     fn settle(&mut self) {
         let mut all = Bill::default();
-        self.replayed.functions = vec![Bill::default(); self.workload.functions.len()];
+        let mut functions = vec![Bill::default(); self.workload.functions.len()];
         for of in &mut self.instances {
             of.measure();
             for (function, bill) in of.bills() {
                 all.add(bill);
-                if let Some(sum) = self.replayed.functions.get_mut(function) {
+                if let Some(sum) = functions.get_mut(function) {
                     sum.add(bill);
                 }
             }
         }
-        self.replayed.container_s = all.seconds;
         self.replayed.by = all.by;
-        self.replayed.mib_s = all.mib_s(all);
-        for template in &mut self.templates {
+        self.replayed.cost = all.cost(all);
+        self.replayed.costs = functions.into_iter().map(|bill| bill.cost(all)).collect();
+        for (template, function) in self.templates.iter_mut().zip(&mut self.replayed.costs) {
             let cost = template.cost();
-            self.replayed.container_s += cost.container_s;
-            let sum = self.replayed.mib_s.zip(cost.memory_mib_s);
-            self.replayed.mib_s = sum.map(|(sum, more)| sum + more);
-            self.replayed.templates.push(cost);
+            *function += cost;
+            self.replayed.cost += cost;
         }
     }
 }

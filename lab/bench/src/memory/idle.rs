@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::container::Container;
 use crate::figures::Sample;
-use crate::held::charged;
+use crate::held::{self, charged};
 use crate::race::asleep;
 use crate::stand::{Entrant, Stand};
 use rustix::process::getpid;
@@ -30,7 +30,7 @@ fn observe(stand: &Stand, entrant: &Entrant, container: &Container<'_>) -> Optio
     let mut beside = Vec::new();
     descendants(getpid().as_raw_pid(), own, &mut beside);
     // The sum begins at +0, because the sum of an empty iterator of floats is −0.
-    let private = beside.iter().filter_map(|&pid| private_kib(pid)).fold(0.0, |sum, kib| sum + kib);
+    let private = beside.iter().fold(0.0, |sum, &pid| sum + private_kib(pid));
     let state = blocks(&entrant.runtime.state_root(stand.state())) as f64 / 2.0;
     let mut sample = vec![
         ("idle: processes beside the container's".to_owned(), "processes", beside.len() as f64),
@@ -65,11 +65,11 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// Returns a process's private resident memory (proc_pid_smaps(5)).
-fn private_kib(pid: i32) -> Option<f64> {
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let lines = text.lines().filter(|line| line.starts_with("Private_"));
-    let numbers = lines.filter_map(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-    Some(numbers.sum())
+fn private_kib(pid: i32) -> f64 {
+    ["Private_Clean:", "Private_Dirty:"]
+        .map(|name| held::of(pid, "smaps_rollup", name))
+        .iter()
+        .sum()
 }
 
 /// Returns the number of 512-byte blocks of all files in a directory and its subdirectories. Mounts in it are not
@@ -103,7 +103,7 @@ mod tests {
         };
         assert!(found(0));
         assert!(!found(pid), "the container's own");
-        assert!(private_kib(pid).is_some_and(|kib| kib > 0.0));
+        assert!(private_kib(pid) > 0.0);
         let pid = rustix::process::Pid::from_child(&child);
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("kill");
         process::wait(pid, Duration::from_secs(10)).expect("its end");

@@ -1,7 +1,7 @@
 //! Formats figures as text.
 
 use super::calibrate::Cost;
-use super::figures::{Category, Figures};
+use super::figures::{Category, Figures, OnPath, Slow};
 use measure::bootstrap::Estimate;
 use measure::statistics::Summary;
 use report::Table;
@@ -80,38 +80,32 @@ fn total(name: &str, time: Summary, share: &str) -> Vec<String> {
 }
 
 fn slowest(figures: &Figures) -> Table {
-    let headings = ["slowest steps, ms", "mean", "p99", "of work", "calls", "category"];
-    let mut table = Table::new(&headings);
-    for slow in &figures.slowest {
-        let object = short(&slow.object);
-        table.row(vec![
-            format!("{}: {} {object}", slow.row, slow.name).trim_end().to_owned(),
-            ms(slow.time_us.mean),
-            ms(slow.time_us.p99),
-            percent(slow.share),
-            count(slow.calls),
-            slow.phase.name().to_owned(),
-        ]);
-    }
-    table
+    let name = |slow: &&Slow| format!("{}: {} {}", slow.row, slow.name, short(&slow.object));
+    Table::of(
+        &figures.slowest,
+        &[
+            ("slowest steps, ms", &|slow| name(slow).trim_end().to_owned()),
+            ("mean", &|slow| ms(slow.time_us.mean)),
+            ("p99", &|slow| ms(slow.time_us.p99)),
+            ("of work", &|slow| percent(slow.share)),
+            ("calls", &|slow| count(slow.calls)),
+            ("category", &|slow| slow.phase.name().to_owned()),
+        ],
+    )
 }
 
 fn path(figures: &Figures) -> Table {
-    let headings = ["critical path, ms", "mean", "of wall", "pieces", "category"];
-    let mut table = Table::new(&headings);
-    for on_path in &figures.path {
-        table.row(vec![
-            format!(
-                "{}: {}",
-                on_path.row,
-                if on_path.name.is_empty() { "…" } else { &on_path.name }
-            ),
-            ms(on_path.mean_us),
-            percent(on_path.share),
-            count(on_path.pieces),
-            on_path.part.clone(),
-        ]);
-    }
+    let name = |it: &&OnPath| if it.name.is_empty() { "…" } else { &it.name }.to_owned();
+    let mut table = Table::of(
+        &figures.path,
+        &[
+            ("critical path, ms", &|it| format!("{}: {}", it.row, name(it))),
+            ("mean", &|it| ms(it.mean_us)),
+            ("of wall", &|it| percent(it.share)),
+            ("pieces", &|it| count(it.pieces)),
+            ("category", &|it| it.part.clone()),
+        ],
+    );
     let told: f64 = figures.path.iter().map(|on_path| on_path.share).sum();
     let rest = (1.0 - told).max(0.0);
     table.row(vec!["what is below 1 %".to_owned(), ms(rest * figures.wall_us.mean), percent(rest)]);
