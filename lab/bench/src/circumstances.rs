@@ -2,6 +2,7 @@
 
 use crate::runtime::Runtime;
 use crate::view::View;
+use report::Table;
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
@@ -80,39 +81,38 @@ impl Circumstances {
         Self::take(container.to_owned(), Vec::new(), Path::new("/run"))
     }
 
-    /// Formats the circumstances as a few lines of text.
+    /// Returns the facts about the host, with their names.
+    pub(crate) fn facts(&self) -> [(&'static str, String); 10] {
+        [
+            ("date", self.date.clone()),
+            ("kernel", self.kernel.clone()),
+            ("CPUs", format!("{} × {}", self.cpus, self.cpu)),
+            ("memory", format!("{} MiB, nodes: {}", self.memory_mib, self.nodes)),
+            ("cgroups", format!("{} ({})", self.cgroups.name(), self.cgroup_mount)),
+            ("state", format!("on {}", self.state_mount)),
+            ("mounts", self.mounts.to_string()),
+            (
+                "RCU",
+                format!("rcu_expedited {}, rcu_normal {}", self.rcu_expedited, self.rcu_normal),
+            ),
+            ("frequency governor", self.governor.clone()),
+            ("load", self.load.clone()),
+        ]
+    }
+
+    /// Formats the circumstances as lines of text.
     #[must_use]
     pub fn to_text(&self) -> String {
-        let mut text = format!(
-            "{}  {}\n{} × {}  {} MiB, nodes {}  governor {}  load {}\n\
-             cgroups {} ({})  state on {}  {} mounts\n\
-             rcu_expedited {}  rcu_normal {}\ncontainer: {}\n",
-            self.date,
-            self.kernel,
-            self.cpus,
-            self.cpu,
-            self.memory_mib,
-            self.nodes,
-            self.governor,
-            self.load,
-            self.cgroups.name(),
-            self.cgroup_mount,
-            self.state_mount,
-            self.mounts,
-            self.rcu_expedited,
-            self.rcu_normal,
-            self.container,
-        );
-        for runtime in &self.runtimes {
-            let hash = runtime.sha256.get(..12).unwrap_or_default();
-            text += &format!(
-                "{}: {} ({}, sha256 {hash}…)\n",
-                runtime.name,
-                runtime.path.display(),
-                runtime.version
-            );
+        let mut table = Table::without_headings().left(&[0, 1]);
+        for (name, fact) in self.facts() {
+            table.row(vec![name.to_owned(), fact]);
         }
-        text
+        table.row(vec!["container".to_owned(), self.container.clone()]);
+        for runtime in &self.runtimes {
+            let path = runtime.path.display();
+            table.row(vec![runtime.name.clone(), format!("{path} ({})", runtime.build())]);
+        }
+        table.to_string()
     }
 }
 

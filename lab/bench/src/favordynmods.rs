@@ -5,13 +5,13 @@
 //! switches the option only on request (`--switch`). It then uses `dayfly host favordynmods auto`. That command ends
 //! with the experiment, even if the experiment is killed, and restores the option.
 
-use crate::Error;
 use crate::arguments::some;
 use crate::container::Container;
 use crate::process::{self, Sample};
 use crate::race::{Rounds, in_turns, series_by_step};
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
+use crate::{Error, runtime};
 use clap::Args;
 use report::time::time;
 use serde_json::Value;
@@ -125,9 +125,7 @@ impl Drop for On {
 
 impl Host {
     fn look() -> Result<Self, Error> {
-        let dayfly = report::program::dayfly();
-        let dayfly =
-            dayfly.ok_or_else(|| Error::Unfit("no dayfly beside this program".to_owned()))?;
+        let dayfly = runtime::dayfly()?;
         let mut status = Command::new(&dayfly);
         status.args(["host", "favordynmods", "status", "--format", "json"]).stdin(Stdio::null());
         let text = process::read(&mut status, DEADLINE).map_err(|failure| {

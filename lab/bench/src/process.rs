@@ -4,13 +4,15 @@ use crate::weight::Weight;
 use report::interrupt;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, wait as wait_any,
 };
 use std::ffi::OsStr;
 use std::fmt;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::ops::Add;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -110,6 +112,23 @@ pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure>
         End::Exited(0) => Ok(Sample { wall, usage, weight: Weight::default() }),
         end => Err(Failure::Ended(end)),
     }
+}
+
+/// Runs `command` like [`run`]. The error also has the last line that the command wrote to stderr.
+///
+/// # Errors
+/// As [`run`], as a text.
+pub fn run_and_hear(command: &mut Command, deadline: Duration) -> Result<Sample, String> {
+    let errors = memfd_create("errors", MemfdFlags::CLOEXEC).map(File::from);
+    let errors = errors.map_err(|errno| format!("make memfd: {errno}"))?;
+    let copy = errors.try_clone().map_err(|error| format!("duplicate memfd: {error}"))?;
+    run(command.stderr(copy), deadline).map_err(|failure| {
+        let mut text = Vec::new();
+        let _ = (&errors).rewind().and_then(|()| (&errors).read_to_end(&mut text));
+        let text = String::from_utf8_lossy(&text);
+        let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        format!("{failure}: {}", said.trim())
+    })
 }
 
 /// Runs `command` to its end like [`run`], and returns its stdout: a few lines, which must fit into a pipe.

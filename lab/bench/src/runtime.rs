@@ -27,6 +27,11 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// Returns the version, and the beginning of the hash.
+    pub(crate) fn build(&self) -> String {
+        format!("{}, sha256 {}…", self.version, self.sha256.get(..12).unwrap_or_default())
+    }
+
     /// Parses `NAME=PATH` or `PATH`; without a name, the runtime is named after the last component
     /// of the path. A path without a slash is searched for in the default directories of runtimes,
     /// and in $PATH.
@@ -103,6 +108,15 @@ pub(crate) fn known(name: &str) -> Option<PathBuf> {
     let tool = std::env::current_exe().ok()?;
     let peers = tool.ancestors().nth(2).map(|target| target.join("peers/bin").join(name));
     peers.filter(|path| path.is_file()).or_else(|| program::in_path(name))
+}
+
+/// Returns the program dayfly, which executes the tools beside this one.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn dayfly() -> Result<PathBuf, Error> {
+    let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
+    program::dayfly().ok_or_else(missing)
 }
 
 /// Makes equal names distinct: appends the version or, if that is not enough, a number.

@@ -6,7 +6,7 @@ use crate::process;
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, cgroup, concurrent};
 use report::interrupt;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -88,16 +88,11 @@ impl Podman {
         command
     }
 
-    /// Executes a command, and returns its duration. The error includes the last line that the command wrote to stderr.
-    fn execute(&self, mut command: Command, name: &str) -> Result<f64, Error> {
-        let file = self.directory.join(format!("{name}.stderr"));
-        let errors = File::create(&file).map_err(Error::at("create", &file))?;
-        let result = process::run(command.stderr(errors), self.deadline);
-        result.map(|sample| sample.wall.as_secs_f64()).map_err(|failure| {
-            let text = fs::read_to_string(&file).unwrap_or_default();
-            let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
-            Error::Out(format!("podman: {failure}: {}", said.trim()))
-        })
+    /// Executes a command, and returns its duration.
+    fn execute(&self, mut command: Command) -> Result<f64, Error> {
+        let sample = process::run_and_hear(&mut command, self.deadline);
+        let failed = |reason| Error::Out(format!("podman: {reason}"));
+        sample.map(|sample| sample.wall.as_secs_f64()).map_err(failed)
     }
 
     /// Creates all containers, starts them, and removes all of them with one `podman rm`.
@@ -114,13 +109,13 @@ impl Podman {
         let names: Vec<String> = (0..options.count).map(|at| format!("bench-{at}")).collect();
         let create = |name: &String| {
             interrupt::check()?;
-            self.execute(self.create(runtime, name, options.limits), name)
+            self.execute(self.create(runtime, name, options.limits))
         };
         let created: Result<f64, Error> = names.iter().map(create).sum();
         let start = |(): &mut (), name: &String| {
             let mut command = self.command(runtime);
             command.args(["start", name]);
-            Ok(self.execute(command, name)? * 1e6)
+            Ok(self.execute(command)? * 1e6)
         };
         let started =
             created.map(|create_s| (create_s, concurrent::work(vec![(); width], &names, start)));

@@ -1,7 +1,7 @@
 //! The groups, which are created and changed by `dayfly cgroup`, as a user would do.
 
 use crate::stand::Stand;
-use crate::{Error, cgroup, process};
+use crate::{Error, cgroup, process, runtime};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,11 +33,9 @@ impl Ground {
             );
             return Err(Error::Unfit(reason));
         }
-        let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
         let base = stand.cgroup_path().trim_start_matches('/').to_owned();
         let directory = stand.directory().to_owned();
-        let ground =
-            Self { dayfly: report::program::dayfly().ok_or_else(missing)?, base, directory };
+        let ground = Self { dayfly: runtime::dayfly()?, base, directory };
         // A high weight reduces the influence of the host's other processes on the figures.
         ground.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), ground.base)])?;
         ground.call(&["set", &ground.base, "-r", "cpu.weight=10000"])?;
@@ -129,13 +127,9 @@ impl Ground {
     }
 
     fn call(&self, words: &[&str]) -> Result<(), Error> {
-        let errors = self.directory.join("cgroup.errors");
-        let file = fs::File::create(&errors).map_err(Error::at("write", &errors))?;
         let mut command = Command::new(&self.dayfly);
-        command.arg("cgroup").args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
-        process::run(&mut command, DEADLINE).map(drop).map_err(|failure| {
-            let said = fs::read_to_string(&errors).unwrap_or_default();
-            Error::Unfit(format!("dayfly cgroup {}: {failure}: {}", words.join(" "), said.trim()))
-        })
+        command.arg("cgroup").args(words).stdin(Stdio::null()).stdout(Stdio::null());
+        let failed = |reason| Error::Unfit(format!("dayfly cgroup {}: {reason}", words.join(" ")));
+        process::run_and_hear(&mut command, DEADLINE).map(drop).map_err(failed)
     }
 }

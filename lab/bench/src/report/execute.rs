@@ -3,7 +3,7 @@
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Experiment;
 use crate::process::{self, Failure};
-use crate::{Error, circumstances};
+use crate::{Error, circumstances, runtime};
 use measure::progress::Progress;
 use report::interrupt;
 use rustix::event::{PollFd, PollFlags};
@@ -92,8 +92,7 @@ fn program(experiment: &Experiment) -> Result<PathBuf, Error> {
         // This works even if the program's file has been replaced meanwhile.
         return Ok(PathBuf::from("/proc/self/exe"));
     }
-    let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
-    report::program::dayfly().ok_or_else(missing)
+    runtime::dayfly()
 }
 
 /// Waits for the end of the experiment, shows its progress, and forwards signals to it.

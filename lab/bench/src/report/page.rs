@@ -220,26 +220,6 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Returns the facts about the host, with their names.
-fn facts(host: &Circumstances) -> Vec<(&'static str, String)> {
-    let mut facts = vec![
-        ("date", host.date.clone()),
-        ("kernel", host.kernel.clone()),
-        ("CPUs", format!("{} × {}", host.cpus, host.cpu)),
-        ("memory", format!("{} MiB, nodes: {}", host.memory_mib, host.nodes)),
-        ("cgroups", format!("{} ({})", host.cgroups.name(), host.cgroup_mount)),
-        ("mounts", host.mounts.to_string()),
-        ("RCU", format!("rcu_expedited {}, rcu_normal {}", host.rcu_expedited, host.rcu_normal)),
-        ("frequency governor", host.governor.clone()),
-        ("load", host.load.clone()),
-    ];
-    facts.extend(host.runtimes.iter().map(|runtime| {
-        let hash = runtime.sha256.get(..12).unwrap_or_default();
-        ("runtime", format!("{}: {}, sha256 {hash}…", runtime.name, runtime.version))
-    }));
-    facts
-}
-
 impl Page {
     /// Writes all formats, each atomically.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
@@ -275,7 +255,10 @@ impl Page {
     fn markdown(&self) -> String {
         let done = self.sections.iter().filter(|it| matches!(it.measured.state, State::Done(_)));
         let can = self.sections.iter().filter(|it| !matches!(it.measured.state, State::NotHere(_)));
-        let facts = facts(&self.host).into_iter().map(|(name, fact)| row([name.to_owned(), fact]));
+        let runtimes = self.host.runtimes.iter();
+        let runtimes = runtimes.map(|it| ("runtime", format!("{}: {}", it.name, it.build())));
+        let facts = self.host.facts().into_iter().chain(runtimes);
+        let facts = facts.map(|(name, fact)| row([name.to_owned(), fact]));
         let mut blocks = vec![
             "# Published figures, measured here".to_owned(),
             READING.to_owned(),

@@ -11,7 +11,7 @@ pub fn csv(all: &[Series]) -> String {
          voluntary_switches,involuntary_switches";
     let lines = all.iter().flat_map(|of| {
         // Empty if the kernel can't separate user and system time.
-        let split = |time: Duration| of.is_split.then(|| time.as_micros());
+        let split = |time: Duration| of.is_split.then_some(time.as_micros());
         let pause_ms = of.pause.as_secs_f64() * 1e3;
         of.samples.iter().enumerate().map(move |(round, sample)| {
             let usage = sample.usage;

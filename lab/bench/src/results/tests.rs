@@ -80,9 +80,9 @@ fn samples_as_csv() {
     );
     assert_eq!(
         lines.next(),
-        Some("run,60,\"a \"\"quoted\"\", name\",0,2000.0,2500,1000,1500,210,0,7,0")
+        Some("run,60.0,\"a \"\"quoted\"\", name\",0,2000.0,2500,1000,1500,210,0,7,0")
     );
     assert_eq!(lines.count(), 5);
     let by_tick = Series { is_split: false, ..some().swap_remove(0) };
-    assert_eq!(csv(&[by_tick]).lines().nth(1), Some("run,0,dayfly,0,2000.0,2500,,,210,0,7,0"));
+    assert_eq!(csv(&[by_tick]).lines().nth(1), Some("run,0.0,dayfly,0,2000.0,2500,,,210,0,7,0"));
 }

@@ -67,7 +67,7 @@ fn errors_name_line_and_column() {
     }
     let bytes = [head.as_bytes(), b"a,b,\xff,d,1,1\n"].concat();
     let error = busiest(bytes.as_slice(), "f.csv", None, 5).expect_err("no text").to_string();
-    assert!(error.contains("line: 2") && error.contains("field 2: invalid utf-8"), "{error}");
+    assert!(error.contains("line 2, field: 2") && error.contains("invalid utf-8"), "{error}");
     let late = busiest(head.as_bytes(), "f.csv", Some(&(1..=3)), 5).expect_err("too late");
     assert_eq!(late.to_string(), "f.csv: the minutes end at 2, 3 was asked for");
 }
