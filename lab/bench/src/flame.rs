@@ -7,12 +7,13 @@ mod perf;
 mod stacks;
 
 use crate::Error;
+use crate::arguments::some;
 use crate::burst::{self, Load};
-use crate::layers;
-use crate::options::Flame;
+use crate::layers::{self, Mode};
 use crate::results;
 use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
+use clap::Args;
 use measure::chart::{self, Picture};
 use measure::progress::Progress;
 use perf::Perf;
@@ -21,6 +22,32 @@ use report::count::counted;
 use serde::Serialize;
 use stacks::{LOCKS, OTHER, SUBJECTS, Stacks, USER, subject, waits};
 use std::collections::BTreeMap;
+
+/// `flame`.
+#[derive(Debug, Args)]
+pub struct Flame {
+    /// Containers in flight
+    #[arg(long, value_name = "N", value_parser = some, default_value = "16")]
+    pub width: usize,
+    /// Number of containers of each runtime
+    #[arg(long, value_name = "N", value_parser = some, default_value = "240")]
+    pub count: usize,
+    /// Samples per second of each CPU
+    #[arg(long, value_name = "HERTZ", default_value_t = 997, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    pub frequency: u32,
+    /// Run only dayfly, with containers of this many layers, in each of the modes
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub layers: usize,
+    /// Ways to assemble their root filesystems
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "per-layer,fd",
+        requires = "layers"
+    )]
+    pub modes: Vec<Mode>,
+}
 
 /// The results of one entrant's burst.
 #[derive(Debug, Serialize)]

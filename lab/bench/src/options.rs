@@ -7,6 +7,7 @@ use crate::config::Bundle;
 use crate::faas::Faas;
 use crate::favordynmods::FavorDynmods;
 use crate::first_use::FirstUse;
+use crate::flame::Flame;
 use crate::groups::{Groups, work::Work};
 use crate::kubernetes::Kubernetes;
 use crate::layers::Layers;
@@ -15,6 +16,7 @@ use crate::lookups::Lookups;
 use crate::memory::Memory;
 use crate::mounts::Mounts;
 use crate::pools::Pools;
+use crate::report::Report;
 use crate::restore::Restore;
 use crate::session::With;
 use crate::shim::{Shim, daemon::ShimDaemon};
@@ -22,16 +24,13 @@ use crate::spaced::Spaced;
 use crate::staircase::Staircase;
 use crate::start::Start;
 use crate::templates::Templates;
+use crate::trace::{Trace, overhead::TraceOverhead};
 use crate::unshare::Unshare;
 use clap::{Parser, Subcommand};
 
-mod report;
 mod scale;
-mod trace;
 
-pub use report::Report;
 pub use scale::{Given, MOST_PODS, Scale};
-pub use trace::{Flame, Trace, TraceOverhead};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and evaluates the samples.
 #[derive(Debug, Parser)]

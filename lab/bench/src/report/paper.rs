@@ -1,9 +1,9 @@
 //! The content of papers and articles, and the experiments that reproduce it here. The data are in `papers/*.toml`.
 
+use super::Report;
 use super::line::Line;
 use crate::accounting;
 use crate::circumstances::Circumstances;
-use crate::options::Report;
 use report::count::counted;
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;

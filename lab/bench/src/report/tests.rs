@@ -3,9 +3,9 @@
 use super::kept::Kept;
 use super::page::{Page, Section};
 use super::paper::{Experiment, Part, Way};
-use super::{chosen, list, parts, written};
+use super::{Report, chosen, list, parts, written};
 use crate::circumstances::Circumstances;
-use crate::options::{Command as Commands, Options, Report};
+use crate::options::{Command as Commands, Options};
 use crate::stand::Entrant;
 use clap::Parser;
 use serde_json::json;

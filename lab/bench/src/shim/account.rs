@@ -1,8 +1,8 @@
 //! Measures the CPU time of all processes of the experiment except the client.
 
 use crate::Error;
-use crate::cgroup;
 use crate::view::View;
+use crate::{cgroup, held};
 use std::fs;
 use std::path::PathBuf;
 
@@ -48,30 +48,15 @@ impl Group {
     /// The file can't be read.
     pub(super) fn cpu_ms(&self) -> Result<f64, Error> {
         let text = fs::read_to_string(&self.file).map_err(Error::at("read", &self.file))?;
-        let number = if self.is_nanoseconds { Some(text.trim()) } else { usage(&text) };
-        let number: f64 = number.and_then(|number| number.parse().ok()).unwrap_or(f64::NAN);
-        Ok(if self.is_nanoseconds { number / 1e6 } else { number / 1e3 })
+        Ok(match self.is_nanoseconds {
+            true => held::field(&text, "") / 1e6,
+            false => held::field(&text, "usage_usec") / 1e3,
+        })
     }
 
     /// Returns the processes in containerd's cgroup except containerd: its shims.
     pub(super) fn shims(&self, daemon: i32) -> Vec<i32> {
         let text = fs::read_to_string(self.daemon_procs()).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != daemon).collect()
-    }
-}
-
-/// Returns `usage_usec` of cpu.stat.
-fn usage(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| line.strip_prefix("usage_usec "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn cgroup2_tells_microseconds() {
-        assert_eq!(usage("usage_usec 42\nuser_usec 40\n"), Some("42"));
-        assert_eq!(usage("user_usec 40\n"), None);
     }
 }

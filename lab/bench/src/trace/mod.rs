@@ -18,8 +18,7 @@ pub mod sums;
 mod text;
 
 use crate::Error;
-use crate::arguments::Common;
-use crate::options::Trace;
+use crate::arguments::{Common, Format as OutputFormat, some};
 use crate::process::Sample;
 use crate::race::{Operation, Rounds, go, in_turns, sleepers};
 use crate::results;
@@ -27,15 +26,57 @@ use crate::session::{self, Experiment, Outcome};
 use crate::stand::{Entrant, Stand};
 use crate::weight::Way;
 use calibrate::Cost;
+use clap::Args;
 use figures::Figures;
 use measure::chart::Picture;
 use measure::statistics::median;
 use outside::Observed;
 use report::count::counted;
 use report::interrupt;
+use report::time::time;
 use schedule::{Clock, Lateness};
 use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::Duration;
 use trace::{Awaited, Format, Timeline};
+
+/// The help of `trace` about runtimes.
+const TRACED: &str = "A runtime; repeatable. dayfly traces itself; other runtimes are traced by \
+    ptrace(2), and then dayfly is also traced by ptrace(2), in addition [default: dayfly]";
+
+/// The help of `trace` about formats.
+const FORMATS: &str = "The output: tables over all starts, the same figures as JSON, or one start as a file for a \
+    viewer. That start is the first runtime's start that is nearest to the median";
+
+/// `trace`.
+#[derive(Debug, Args)]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help(TRACED)))]
+#[command(mut_arg("format", |it| it.value_parser(clap::value_parser!(OutputFormat)).help(FORMATS)))]
+#[command(mut_arg("program", |program| program.index(2)))]
+#[command(mut_arg("csv", |csv| csv.help("Write the categories of each runtime and command as CSV")))]
+pub struct Trace {
+    /// The bundle to start [default: a bundle like that of the experiments, see --profile]
+    #[arg(value_name = "BUNDLE", index = 1, conflicts_with_all = ["bundle", "profile"])]
+    pub directory: Option<PathBuf>,
+    /// Number of measured starts
+    #[arg(short = 'n', long, value_name = "N", value_parser = some, default_value = "100")]
+    pub count: usize,
+    /// The time between two starts
+    #[arg(long, value_name = "TIME", value_parser = time, default_value = "100ms")]
+    pub interval: Duration,
+    /// Number of starts before the measured ones
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub warm_up: usize,
+    /// The traced operations
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "run")]
+    pub operation: Vec<Operation>,
+    /// Trace dayfly from outside like the other runtimes, instead of using its own trace
+    #[arg(long)]
+    pub outside: bool,
+    /// The format of a single start, if one is asked for.
+    #[arg(skip)]
+    pub of_one_start: Option<Format>,
+}
 
 /// The end of the name of an entrant that traces itself.
 const OWN: &str = "(its own trace)";

@@ -2,9 +2,8 @@
 //! without a trace.
 
 use crate::Error;
-use crate::arguments::Common;
+use crate::arguments::{Common, Timing};
 use crate::figures::dash;
-use crate::options::TraceOverhead;
 use crate::process::Sample;
 use crate::race::{Operation, Rounds, Series, in_turns, race, series_by_step};
 use crate::results;
@@ -13,9 +12,20 @@ use crate::session::{self, Experiment, Outcome};
 use crate::spaced;
 use crate::stand::{Entrant, Stand};
 use crate::steps::{self, Cost};
+use clap::Args;
 use measure::bootstrap::Estimate;
 use report::Table;
 use std::path::Path;
+
+/// `trace-overhead`.
+#[derive(Debug, Args)]
+#[command(mut_arg("rounds", |rounds| rounds.default_value("300")))]
+#[command(mut_arg("runtimes", |runtimes| runtimes.help("A dayfly [default: this one]")))]
+pub struct TraceOverhead {
+    /// The number of rounds, and pauses.
+    #[command(flatten)]
+    pub timing: Timing,
+}
 
 /// The maximum accepted ratio of a traced start's time to an untraced start's time.
 const BAR: f64 = 1.01;
