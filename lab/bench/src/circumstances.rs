@@ -82,14 +82,13 @@ impl Circumstances {
     }
 
     /// Returns the facts about the host, with their names.
-    pub(crate) fn facts(&self) -> [(&'static str, String); 10] {
+    pub(crate) fn facts(&self) -> [(&'static str, String); 9] {
         [
             ("date", self.date.clone()),
             ("kernel", self.kernel.clone()),
             ("CPUs", format!("{} × {}", self.cpus, self.cpu)),
             ("memory", format!("{} MiB, nodes: {}", self.memory_mib, self.nodes)),
             ("cgroups", format!("{} ({})", self.cgroups.name(), self.cgroup_mount)),
-            ("state", format!("on {}", self.state_mount)),
             ("mounts", self.mounts.to_string()),
             (
                 "RCU",
@@ -107,7 +106,9 @@ impl Circumstances {
         for (name, fact) in self.facts() {
             table.row(vec![name.to_owned(), fact]);
         }
-        table.row(vec!["container".to_owned(), self.container.clone()]);
+        for (name, fact) in [("state", &self.state_mount), ("container", &self.container)] {
+            table.row(vec![name.to_owned(), fact.clone()]);
+        }
         for runtime in &self.runtimes {
             let path = runtime.path.display();
             table.row(vec![runtime.name.clone(), format!("{path} ({})", runtime.build())]);
