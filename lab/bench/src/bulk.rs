@@ -22,7 +22,6 @@ use measure::statistics::median;
 use podman::Podman;
 use report::count::counted;
 use report::interrupt;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 /// `bulk`.
@@ -59,17 +58,6 @@ struct Round {
     starts_us: Vec<f64>,
 }
 
-/// The results of one entrant with one number of starts at a time (the width), by round.
-#[derive(Debug, Serialize)]
-struct Row<'a> {
-    width: usize,
-    runtime: &'a str,
-    create_s: Vec<f64>,
-    start_s: Vec<f64>,
-    delete_s: Vec<f64>,
-    starts_us: Vec<Vec<f64>>,
-}
-
 impl Experiment for Bulk {
     /// For every width, the entrants take turns round by round.
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
@@ -86,61 +74,43 @@ impl Experiment for Bulk {
         if podman.is_none() {
             burst::warm_up(stand, entrants)?;
         }
-        let mut rows = Vec::new();
+        let (mut rows, mut medians) = (Vec::new(), Vec::new());
+        let mut figures = Figures::default();
         for &width in &self.width {
             let rounds = Rounds { timed: self.rounds, ..Rounds::default() };
-            let title = format!("bulk, {width} at a time");
-            let done = in_turns(entrants, rounds, &title, |at| match &podman {
+            let how = format!("{width} at a time");
+            let done = in_turns(entrants, rounds, &format!("bulk, {how}"), |at| match &podman {
                 Some(podman) => podman.round(&entrants[at], self, width),
                 None => self.round(stand, &entrants[at], width),
             })?;
             let done = entrants.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
-            rows.extend(done.map(|(entrant, rounds)| Row::of(width, &entrant.name, rounds)));
-        }
-        let mut figures = Figures::default();
-        for row in &rows {
-            row.add_to(&mut figures);
+            for (Entrant { name, .. }, rounds) in done {
+                let times: [fn(&Round) -> f64; 3] =
+                    [|it| it.start_s, |it| it.create_s, |it| it.delete_s];
+                let times = times.map(|of| rounds.iter().map(of).collect::<Vec<f64>>());
+                for (what, times) in ["start", "create", "delete"].into_iter().zip(&times) {
+                    let what = format!("{how}: {what} all");
+                    figures.rounds(what, "s", name, times.iter().copied());
+                }
+                let starts_us: Vec<_> = rounds.iter().map(|round| &round.starts_us).collect();
+                let ms = starts_us.iter().copied().flatten().map(|us| us / 1e3);
+                figures.singles(format!("{how}: a start"), "ms", name, ms);
+                let [start_s, create_s, delete_s] = &times;
+                rows.push(json!({
+                    "width": width, "runtime": name, "create_s": create_s, "start_s": start_s,
+                    "delete_s": delete_s, "starts_us": starts_us,
+                }));
+                medians.push((how.clone(), name.clone(), median(&mut start_s.clone())));
+            }
         }
         let mut outcome = figures.outcome(first(entrants));
         let limits = if self.limits { ", limited to 2 CPUs and 4 GiB each" } else { "" };
         let by = if self.podman { " by podman, which executes the runtime" } else { "" };
         let containers = counted(self.count, "container");
         outcome.text.insert_str(0, &format!("{containers} created{by}{limits}, then started\n"));
-        let medians = rows
-            .iter()
-            .map(|row| (how(row.width), row.runtime.to_owned(), median(&mut row.start_s.clone())));
-        outcome.pictures =
-            vec![results::bars(&format!("The starts of {containers}"), "s, median", medians)];
+        let title = format!("The starts of {containers}");
+        outcome.pictures = vec![results::bars(&title, "s, median", medians.into_iter())];
         outcome.with("count", &self.count)?.with("rows", &rows)
-    }
-}
-
-fn how(width: usize) -> String {
-    format!("{width} at a time")
-}
-
-impl<'a> Row<'a> {
-    fn of(width: usize, runtime: &'a str, rounds: Vec<Round>) -> Self {
-        let figures = |figure: fn(&Round) -> f64| rounds.iter().map(figure).collect();
-        Self {
-            width,
-            runtime,
-            create_s: figures(|round| round.create_s),
-            start_s: figures(|round| round.start_s),
-            delete_s: figures(|round| round.delete_s),
-            starts_us: rounds.into_iter().map(|round| round.starts_us).collect(),
-        }
-    }
-
-    fn add_to(&self, figures: &mut Figures) {
-        let how = how(self.width);
-        for (what, times) in
-            [("start", &self.start_s), ("create", &self.create_s), ("delete", &self.delete_s)]
-        {
-            figures.rounds(format!("{how}: {what} all"), "s", self.runtime, times.iter().copied());
-        }
-        let ms = self.starts_us.iter().flatten().map(|us| us / 1e3);
-        figures.singles(format!("{how}: a start"), "ms", self.runtime, ms);
     }
 }
 

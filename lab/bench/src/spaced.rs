@@ -15,7 +15,7 @@ use crate::session::{Experiment, Outcome};
 use crate::stand::{Entrant, Stand, first};
 use clap::Args;
 use report::time::time;
-use serde::Serialize;
+use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -37,23 +37,14 @@ const ROW: usize = 20;
 /// The container's program: its shell prints the time in microseconds without another process.
 const TELL_TIME: [&str; 3] = ["/bin/sh", "-c", "echo $EPOCHREALTIME"];
 
-/// The results of one entrant.
-#[derive(Debug, Default, Clone, Serialize)]
-struct Row {
-    runtime: String,
-    /// The time from when a start was due until the container printed the time, in microseconds.
-    latencies_us: Vec<f64>,
-    /// The time from when a start was due until the container was gone.
-    totals_us: Vec<f64>,
-    /// For each start, the number of other starts that were in progress when it was due.
-    queued: Vec<f64>,
-}
-
 /// The result of one start.
 #[derive(Debug, Clone)]
 struct Arrival {
+    /// The time from when the start was due until the container printed the time.
     latency: Duration,
+    /// The time from when the start was due until the container was gone.
     total: Duration,
+    /// The number of other starts that were in progress when it was due.
     queued: usize,
 }
 
@@ -70,18 +61,29 @@ impl Experiment for Spaced {
             left[at] -= count;
             in_a_row(stand, &entrants[at], count, self.interval)
         })?;
-        let rows = entrants.iter().zip(arrivals).filter(|(entrant, _)| !entrant.is_out());
-        let rows: Vec<Row> =
-            rows.map(|(entrant, all)| Row::of(&entrant.name, &all.concat())).collect();
         let mut figures = Figures::default();
-        for row in &rows {
-            let ms = |us: &[f64]| us.iter().map(|us| us / 1e3).collect::<Vec<_>>();
-            figures.singles("until the container runs", "ms", &row.runtime, ms(&row.latencies_us));
-            figures.singles("until it is gone", "ms", &row.runtime, ms(&row.totals_us));
-            figures.singles("others in flight", "starts", &row.runtime, row.queued.clone());
+        let (mut rows, mut latencies) = (Vec::new(), Vec::new());
+        for (Entrant { name, .. }, all) in entrants.iter().zip(arrivals).filter(|it| !it.0.is_out())
+        {
+            let all = all.concat();
+            let us = |of: fn(&Arrival) -> Duration| -> Vec<f64> {
+                all.iter().map(|it| of(it).as_secs_f64() * 1e6).collect()
+            };
+            let (latencies_us, totals_us) = (us(|it| it.latency), us(|it| it.total));
+            let queued: Vec<f64> = all.iter().map(|it| it.queued as f64).collect();
+            for (what, us) in
+                [("until the container runs", &latencies_us), ("until it is gone", &totals_us)]
+            {
+                figures.singles(what, "ms", name, us.iter().map(|us| us / 1e3));
+            }
+            figures.singles("others in flight", "starts", name, queued.iter().copied());
+            rows.push(json!({
+                "runtime": name, "latencies_us": latencies_us, "totals_us": totals_us,
+                "queued": queued,
+            }));
+            latencies.push((name.as_str(), latencies_us));
         }
-        let latencies =
-            || rows.iter().map(|row| (row.runtime.as_str(), row.latencies_us.as_slice()));
+        let latencies = || latencies.iter().map(|(name, us)| (*name, us.as_slice()));
         let mut outcome = figures.outcome(first(entrants));
         let about = format!("A start every {:?}, {} times. ", self.interval, self.count);
         outcome.text.insert_str(0, &(about + "From when it is due\n"));
@@ -90,20 +92,6 @@ impl Experiment for Spaced {
             results::distribution("from when it is due until it runs", latencies()),
         ];
         outcome.with("rows", &rows)
-    }
-}
-
-impl Row {
-    fn of(runtime: &str, all: &[Arrival]) -> Self {
-        let us = |of: fn(&Arrival) -> Duration| {
-            all.iter().map(|it| of(it).as_secs_f64() * 1e6).collect()
-        };
-        Self {
-            runtime: runtime.to_owned(),
-            latencies_us: us(|arrival| arrival.latency),
-            totals_us: us(|arrival| arrival.total),
-            queued: all.iter().map(|arrival| arrival.queued as f64).collect(),
-        }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{Error, results, session};
 use clap::Args;
 use measure::progress::Progress;
 use report::interrupt;
-use serde::Serialize;
+use serde_json::json;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -37,17 +37,6 @@ pub const MAKE: &str = "make-ipc-namespaces";
 /// The timeout of a round: before Linux 5.9 a namespace took 8 ms.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The times of the rounds.
-#[derive(Debug, Serialize)]
-struct Row {
-    kind: &'static str,
-    count: u32,
-    /// The time of the whole program, in seconds.
-    wall_s: Vec<f64>,
-    /// The CPU time of the program, in seconds.
-    cpu_s: Vec<f64>,
-}
-
 /// Makes `count` IPC namespaces, one after the other.
 ///
 /// # Errors
@@ -65,19 +54,19 @@ pub fn make(count: u32) -> Result<(), Error> {
 /// # Errors
 /// Whatever prevents the program from making namespaces; an interrupt.
 pub fn command(options: &Unshare) -> Result<(), Error> {
-    let mut row = Row { kind: "ipc", count: options.count, wall_s: Vec::new(), cpu_s: Vec::new() };
+    let (mut wall_s, mut cpu_s) = (Vec::new(), Vec::new());
     let mut progress = Progress::new();
     for round in 0..options.rounds {
         progress.tell("unshare, rounds", round, options.rounds);
         interrupt::check()?;
         let Sample { wall, usage, .. } = once(options.count)?;
-        row.wall_s.push(wall.as_secs_f64());
-        row.cpu_s.push(usage.cpu().as_secs_f64());
+        wall_s.push(wall.as_secs_f64());
+        cpu_s.push(usage.cpu().as_secs_f64());
     }
     drop(progress);
     let us = |times: &[f64]| times.iter().map(|s| s * 1e6).collect::<Vec<_>>();
-    let both = [("until it is gone", us(&row.wall_s)), ("CPU time", us(&row.cpu_s))];
-    let what = format!("unshare(CLONE_NEWIPC) × {}", row.count);
+    let both = [("until it is gone", us(&wall_s)), ("CPU time", us(&cpu_s))];
+    let what = format!("unshare(CLONE_NEWIPC) × {}", options.count);
     let mut figures = Figures::default();
     for (name, us) in &both {
         figures.rounds(*name, "ms", &what, us.iter().map(|us| us / 1e3));
@@ -85,7 +74,8 @@ pub fn command(options: &Unshare) -> Result<(), Error> {
     let mut outcome = figures.outcome(&what);
     let samples = both.iter().map(|(name, us)| (*name, us.as_slice()));
     outcome.pictures = vec![results::dots(&format!("{what}, round by round"), samples)];
-    let outcome = outcome.with("rows", &[&row])?;
+    let row = json!({ "kind": "ipc", "count": options.count, "wall_s": wall_s, "cpu_s": cpu_s });
+    let outcome = outcome.with("rows", &[row])?;
     session::tell(&options.forms, &Circumstances::of_host("none"), &[], 0, outcome)
 }
 
