@@ -3,9 +3,6 @@
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::Duration;
 
 const STEP: Duration = Duration::from_millis(100);
@@ -23,37 +20,18 @@ pub enum Bar {
 }
 
 impl Bar {
-    fn shown(self) -> bool {
-        match self {
-            Self::Auto => std::io::stderr().is_terminal(),
-            Self::Always => true,
-            Self::Never => false,
+    /// Shows a bar for `all` bytes, and draws it again at regular intervals; returns `None` if none is to be shown.
+    #[must_use]
+    pub fn show(self, title: String, all: u64) -> Option<ProgressBar> {
+        if self == Self::Never || self == Self::Auto && !std::io::stderr().is_terminal() {
+            return None;
         }
-    }
-
-    /// Does `work` while showing how many of `all` bytes are `done`.
-    pub fn watch<T>(self, title: &str, all: u64, done: &AtomicU64, work: impl FnOnce() -> T) -> T {
-        if !self.shown() {
-            return work();
-        }
-        let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr());
         let style = "{msg} [{bar:32}] {bytes}/{total_bytes} {bytes_per_sec} {eta}";
-        bar.set_style(
-            ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
-        bar.set_message(title.to_owned());
-        let (over, waiting) = channel::<()>();
-        thread::scope(|scope| {
-            let shown = &bar;
-            scope.spawn(move || {
-                while waiting.recv_timeout(STEP) == Err(RecvTimeoutError::Timeout) {
-                    shown.set_position(done.load(Ordering::Relaxed));
-                }
-                shown.finish_and_clear();
-            });
-            let result = work();
-            drop(over);
-            result
-        })
+        let style = ProgressStyle::with_template(style);
+        let bar = ProgressBar::with_draw_target(Some(all), ProgressDrawTarget::stderr())
+            .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+            .with_message(title);
+        bar.enable_steady_tick(STEP);
+        Some(bar)
     }
 }

@@ -1,24 +1,20 @@
 //! The commands of `dayfly image`.
 
-use crate::error::{Error, Result, printable, warn};
-use crate::export::{Form, export};
-use crate::import::{self, Imported, default_jobs};
+use crate::error::{Error, Result, printable, unfit, warn};
+use crate::export::export;
+use crate::import::{self, Imported};
 use crate::list;
 use crate::oci::Platform;
 use crate::options::store::StoreOptions;
-use crate::options::{Bringing, Export, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
+use crate::options::{Bringing, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
 use crate::reference::Reference;
-use crate::registry::Access;
 use crate::rootfs;
-use crate::runtime;
 use crate::source::{Blobs, Source};
-use crate::store::{Freed, Named, Store};
-use crate::unpack::Limits;
+use crate::store::{Freed, Store};
 use ::rootfs::MOST_LAYERS;
 use report::Format;
 use report::count::counted;
 use std::io::{self, Write};
-use std::path::Path;
 
 /// Executes a command.
 ///
@@ -32,7 +28,7 @@ pub fn execute(command: ImageCommand) -> Result<()> {
         ImageCommand::Inspect(options) => inspect(&options),
         ImageCommand::Rm(options) => rm(&options),
         ImageCommand::Gc(options) => gc(&options),
-        ImageCommand::Export(options) => write_out(&options),
+        ImageCommand::Export(options) => export(&open_existing(&options.store)?, &options),
     }
 }
 
@@ -75,8 +71,8 @@ fn import(options: &Import) -> Result<()> {
     let store = open(&options.bringing.store)?;
     let scratch = store.work()?;
     let platform = platform(&options.bringing)?;
-    let limits = limits(&options.bringing);
-    let source = Source::local(&options.source, &platform, scratch.path(), &limits)?;
+    let limits = &options.bringing.limits;
+    let source = Source::local(&options.source, &platform, scratch.path(), limits)?;
     bring(&store, &source, &options.name, &options.bringing)
 }
 
@@ -85,26 +81,12 @@ fn pull(options: &Pull) -> Result<()> {
     // skopeo and Podman write this prefix.
     let text = options.reference.strip_prefix("docker://").unwrap_or(&options.reference);
     let reference = Reference::parse(text)?;
-    let access = Access {
-        plain_http: options.plain_http,
-        auth_file: options.authfile.clone(),
-        patience: options.timeout,
-    };
-    let source = Source::pull(&reference, &platform(&options.bringing)?, &access)?;
+    let source = Source::pull(&reference, &platform(&options.bringing)?, &options.access)?;
     bring(&store, &source, &options.name, &options.bringing)
 }
 
 fn platform(options: &Bringing) -> Result<Platform> {
     options.platform.as_deref().map_or_else(|| Ok(Platform::host()), Platform::parse)
-}
-
-fn limits(options: &Bringing) -> Limits {
-    Limits {
-        bytes: options.max_bytes,
-        entries: options.max_entries,
-        ratio: options.max_ratio,
-        memory: options.max_memory,
-    }
 }
 
 /// Rejects an image whose platform differs from the requested platform. Returns a warning if no platform was requested
@@ -117,31 +99,17 @@ fn other_platform(source: &Source, options: &Bringing) -> Result<Option<String>>
         return Ok(None);
     }
     match options.platform {
-        Some(_) => Err(Error::Unfit(format!("there is no image for {wanted}, only one for {is}"))),
+        Some(_) => Err(unfit!("there is no image for {wanted}, only one for {is}")),
         None => Ok(Some(format!("the image is for {is}, this host is {wanted}"))),
     }
 }
 
 fn bring(store: &Store, source: &Source, names: &[String], options: &Bringing) -> Result<()> {
     let other_platform = other_platform(source, options)?;
-    // The profile is read and checked before anything is unpacked.
-    let seccomp = runtime::seccomp(&options.seccomp)?;
     let is_named = !names.is_empty();
     let names: Result<Vec<Reference>> = names.iter().map(|name| Reference::parse(name)).collect();
-    let Imported { image, names, moved, unpacked, layers, losses } = import::import(
-        store,
-        source,
-        &import::Options {
-            names: names?,
-            limits: limits(options),
-            ignore_owners: options.ignore_owners,
-            seccomp,
-            patience: options.waiting.patience(),
-            sync: options.sync,
-            jobs: options.jobs.unwrap_or_else(|| default_jobs(&source.blobs)).max(1),
-            progress: options.progress,
-        },
-    )?;
+    let Imported { image, names, moved, unpacked, layers, losses } =
+        import::import(store, source, &names?, options)?;
     let too_many = (layers > MOST_LAYERS).then(|| {
         format!(
             "no container can use it: it has {layers} layers, the kernel supports {MOST_LAYERS}"
@@ -180,7 +148,7 @@ fn ls(options: &Ls) -> Result<()> {
 
 fn inspect(options: &Inspect) -> Result<()> {
     let store = open_existing(&options.store)?;
-    let info = list::inspect(&store, &store.find_image(&options.image)?)?;
+    let info = list::inspect(&store, &store.find_named(&options.image)?.image)?;
     match options.format {
         Format::Table => print(&list::summary(&info)),
         Format::Json => print(&format!("{info:#}\n")),
@@ -220,7 +188,7 @@ fn rm(options: &Rm) -> Result<()> {
         // The store's lock is held by a command that removes objects. That command finishes soon, but may have read the
         // names before this command removed some.
         None if store.holder().is_some_and(|holder| holder.removes) => {
-            store.claim_within(options.waiting.patience())?
+            store.claim_within(options.waiting.wait)?
         }
         claim => claim,
     };
@@ -238,13 +206,14 @@ fn gc(options: &Gc) -> Result<()> {
         None => {
             let who = store.holder().map_or_else(String::new, |holder| format!(": {holder}"));
             eprintln!("waiting for an import to end{}", printable(&who));
-            store.claim(options.waiting.patience())?
+            store.claim(options.waiting.wait)?
         }
     };
     // Directories of killed containers keep images in use.
-    let left = rootfs::collect_containers(store.root()).map_err(Error::Unfit)?;
-    if left.directories > 0 {
-        let rootfs::Left { directories, mounts } = left;
+    let mut left = rootfs::Left::default();
+    rootfs::collect_containers(store.root(), &mut left)?;
+    let rootfs::Left { directories, mounts } = left;
+    if directories > 0 {
         let (directories, mounts) = (counted(directories, "directory"), counted(mounts, "mount"));
         print(&format!("{directories} of containers and {mounts} removed\n"))?;
     }
@@ -255,28 +224,4 @@ fn report(freed: Freed) -> Result<()> {
     let Freed { images, layers, bytes } = freed;
     let (images, layers) = (counted(images, "image"), counted(layers, "layer"));
     print(&format!("{images} and {layers} removed, {} freed\n", list::size(bytes)))
-}
-
-fn write_out(options: &Export) -> Result<()> {
-    let store = open_existing(&options.store)?;
-    let Named { image, remark, .. } = store.find_named(&options.image)?;
-    let form = options.format.unwrap_or_else(|| Form::of(&options.destination));
-    if form == Form::Oci && options.destination == Path::new("-") {
-        return Err(Error::Unfit(
-            "a directory cannot be written to standard output: use --format oci-archive".to_owned(),
-        ));
-    }
-    if let Some(remark) = remark {
-        warn(&remark);
-    }
-    let name = Reference::parse(&options.image).ok();
-    export(
-        &store,
-        &image,
-        name,
-        &options.destination,
-        form,
-        options.compress,
-        options.waiting.patience(),
-    )
 }

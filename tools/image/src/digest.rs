@@ -1,13 +1,15 @@
 //! SHA-256 digests: the names of blobs, layers and images.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::error::{Error, Result, ensure, unfit};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
+use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 /// A SHA-256 digest, written `sha256:` and 64 digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Digest([u8; 32]);
 
 impl Digest {
@@ -15,12 +17,6 @@ impl Digest {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
-    }
-
-    /// Returns the digest of everything hashed so far.
-    #[must_use]
-    pub fn finish(hash: Sha256) -> Self {
-        Self(hash.finalize().into())
     }
 
     /// Returns the 64 digits, as used in file names.
@@ -36,74 +32,44 @@ impl Digest {
         if text.len() != 64 || !text.as_bytes().iter().all(lower) {
             return None;
         }
-        let mut bytes = [0; 32];
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
-        }
-        Some(Self(bytes))
+        let byte = |at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap_or_default();
+        Some(Self(std::array::from_fn(byte)))
     }
 
-    /// Checks that `bytes` have this digest; `what` names them in the error.
+    /// Checks that `found` is the same digest as `self`; `what` names the content in the error.
     ///
     /// # Errors
-    /// [`Mismatch`].
-    pub fn check(self, bytes: &[u8], what: &str) -> Result<(), Mismatch> {
-        self.same(Self::of(bytes), || what.to_owned())
-    }
-
-    /// Checks that `found` is the same digest as `self`.
-    ///
-    /// # Errors
-    /// [`Mismatch`].
-    pub fn same(self, found: Self, what: impl FnOnce() -> String) -> Result<(), Mismatch> {
-        if self == found {
-            return Ok(());
-        }
-        Err(Mismatch { what: what(), expected: self, found })
+    /// [`Error::Unfit`], with both digests.
+    pub fn check(self, found: Self, what: impl fmt::Display) -> Result<()> {
+        ensure!(
+            self == found,
+            "{what} is damaged or not what was asked for: it must be {self} and is {found}"
+        );
+        Ok(())
     }
 }
-
-/// Content that does not match its digest.
-#[derive(Debug)]
-pub struct Mismatch {
-    /// The name of the content.
-    pub what: String,
-    /// The expected digest.
-    pub expected: Digest,
-    /// The actual digest.
-    pub found: Digest,
-}
-
-impl fmt::Display for Mismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, expected, found } = self;
-        write!(
-            f,
-            "{what} is damaged or not what was asked for: it must be {expected} and is {found}"
-        )
-    }
-}
-
-impl std::error::Error for Mismatch {}
-
-/// A text that is not a digest.
-#[derive(Debug)]
-pub struct NoDigest(String);
-
-impl fmt::Display for NoDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invalid digest {:?}: it must be sha256: and 64 hexadecimal digits", self.0)
-    }
-}
-
-impl std::error::Error for NoDigest {}
 
 impl FromStr for Digest {
-    type Err = NoDigest;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, NoDigest> {
-        let digest = text.strip_prefix("sha256:").and_then(Self::from_hex);
-        digest.ok_or_else(|| NoDigest(text.to_owned()))
+    fn from_str(text: &str) -> Result<Self> {
+        text.strip_prefix("sha256:").and_then(Self::from_hex).ok_or_else(|| {
+            unfit!("invalid digest {text:?}: it must be sha256: and 64 hexadecimal digits")
+        })
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
     }
 }
 
@@ -119,16 +85,52 @@ impl fmt::Debug for Digest {
     }
 }
 
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+/// A reader or writer that counts and hashes what passes through it.
+#[derive(Debug)]
+pub struct Hashed<T> {
+    /// The reader or writer.
+    pub inner: T,
+    hash: Sha256,
+    /// The number of bytes.
+    pub length: u64,
+}
+
+impl<T> Hashed<T> {
+    /// Returns a reader or writer that nothing has passed through yet.
+    pub fn new(inner: T) -> Self {
+        Self { inner, hash: Sha256::new(), length: 0 }
+    }
+
+    /// Hashes bytes that passed.
+    pub fn add(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.length += bytes.len() as u64;
+    }
+
+    /// Returns the digest of all that has passed.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        Digest(self.hash.clone().finalize().into())
     }
 }
 
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(from)?;
-        text.parse().map_err(D::Error::custom)
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.add(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+impl<W: Write> Write for Hashed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.add(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
     }
 }
 
@@ -142,8 +144,6 @@ mod tests {
     fn a_digest_is_written_as_it_is_read() {
         assert_eq!(Digest::of(b"").to_string(), EMPTY);
         assert_eq!(EMPTY.parse::<Digest>().expect("digest"), Digest::of(b""));
-        assert!(Digest::of(b"").check(b"", "nothing").is_ok());
-        assert!(Digest::of(b"").check(b"x", "nothing").is_err());
     }
 
     #[test]

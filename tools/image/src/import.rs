@@ -10,50 +10,26 @@
 //! A layer that is already in the store is not read again, because the manifest has its digest. A docker-archive has no
 //! OCI manifest: its layers are hashed, and compressed ones are unpacked first (`check`).
 
-use crate::bar::Bar;
+use crate::apart::{cpus, each};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure, unfit};
 use crate::merged::{Found, Merged};
 use crate::oci::{Descriptor, REF_NAME};
+use crate::options::Bringing;
 use crate::reference::Reference;
 use crate::runtime;
 use crate::source::{Blobs, Source};
 use crate::store::{Image, LayerInfo, Store, Work};
 use crate::unpack::{
-    Attributes, Below, Keep, LONG_WINDOW, LOOK_UP, Limits, Shared, Task, WINDOW, Way, check,
-    keep_names, unpack,
+    Attributes, Keep, LONG_WINDOW, LOOK_UP, Shared, Task, WINDOW, Way, check, keep_names, unpack,
 };
 use report::count::counted;
 use rustix::fs::{Mode, OFlags, open, syncfs};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
-
-/// Options of an import.
-#[derive(Debug)]
-pub struct Options {
-    /// The image's names; by default those of the source.
-    pub names: Vec<Reference>,
-    /// Limits on the unpacked size.
-    pub limits: Limits,
-    /// Whether to ignore the owners of files. Root of the host keeps owners nevertheless.
-    pub ignore_owners: bool,
-    /// The containers' seccomp profile in config.json's format; `None` for containers without a filter.
-    pub seccomp: Option<Value>,
-    /// The time to wait for a command that removes objects from the store.
-    pub patience: Duration,
-    /// Whether everything is synced to disk before the image becomes visible.
-    pub sync: bool,
-    /// The number of layers unpacked concurrently.
-    pub jobs: usize,
-    /// When to show a progress bar.
-    pub progress: Bar,
-}
+use std::path::PathBuf;
+use std::sync::PoisonError;
 
 /// The result of an import.
 #[derive(Debug)]
@@ -81,31 +57,27 @@ struct Layer {
     work: Option<Work>,
 }
 
-impl Layer {
-    fn made(name: Digest, info: LayerInfo, work: Work) -> Self {
-        Self { name, directory: work.path().join("layer"), info, work: Some(work) }
-    }
-}
-
-/// Imports `source` into the store.
+/// Imports `source` into the store, with these names, or by default those of the source.
 ///
 /// # Errors
 /// Errors of the image, with the layer named; those of the store.
-pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Imported> {
-    let names = if options.names.is_empty() { &source.names } else { &options.names };
-    if names.is_empty() {
-        return Err(Error::Unfit(
-            "the source contains no name of the image: use --name".to_owned(),
-        ));
-    }
-    if source.manifest.layers.is_empty() {
-        return Err(Error::Unfit(
-            "the image has no layers, so nothing could be run in it".to_owned(),
-        ));
-    }
+pub fn import(
+    store: &Store,
+    source: &Source,
+    names: &[Reference],
+    options: &Bringing,
+) -> Result<Imported> {
+    // The profile is read and checked before anything is unpacked.
+    let seccomp = runtime::seccomp(&options.seccomp)?;
+    let names = if names.is_empty() { &source.names } else { names };
+    ensure!(!names.is_empty(), "the source contains no name of the image: use --name");
+    ensure!(
+        !source.manifest.layers.is_empty(),
+        "the image has no layers, so nothing could be run in it"
+    );
     // While the lock is held, no layer is removed: neither a newly unpacked layer that belongs to no image yet, nor a
     // layer that was found in the store.
-    let _rely = store.rely(options.patience)?;
+    let _rely = store.rely(options.waiting.wait)?;
     let importer = Importer {
         store,
         source,
@@ -115,17 +87,17 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
     };
     let made = importer.unpack_alone(options)?;
     let layers = importer.settle(made)?;
-    let image = importer.image(&layers, options)?;
+    let image = importer.image(&layers, seccomp.as_ref())?;
     if options.sync {
         let root = open(store.root(), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(Error::errno("open", store.root()))?;
-        syncfs(&root).map_err(Error::errno("sync", store.root()))?;
+            .map_err(Error::at("open", store.root()))?;
+        syncfs(&root).map_err(Error::at("sync", store.root()))?;
     }
     let unpacked = layers.iter().filter(|layer| layer.work.is_some()).count();
     let count = layers.len();
     for layer in layers {
         if let Some(work) = &layer.work {
-            store.publish_layer(work, layer.name, layer.info)?;
+            store.publish_layer(work, layer.name, &layer.info)?;
         }
     }
     let image = store.publish_image(&image, source.digest())?;
@@ -137,7 +109,7 @@ pub fn import(store: &Store, source: &Source, options: &Options) -> Result<Impor
     }
     Ok(Imported {
         image,
-        names: names.clone(),
+        names: names.to_vec(),
         moved,
         unpacked,
         layers: count,
@@ -158,7 +130,7 @@ type Made = BTreeMap<Digest, Option<Layer>>;
 
 impl Importer<'_> {
     /// Unpacks the missing layers separately, without the layers below.
-    fn unpack_alone(&self, options: &Options) -> Result<Made> {
+    fn unpack_alone(&self, options: &Bringing) -> Result<Made> {
         let mut todo = Vec::new();
         let mut seen = BTreeSet::new();
         for (at, chain) in self.chain().into_iter().enumerate() {
@@ -173,42 +145,24 @@ impl Importer<'_> {
         // The longest first, so that the jobs finish at about the same time.
         todo.sort_by_key(|&at| std::cmp::Reverse(self.layers[at].1.size));
         let all = todo.iter().map(|&at| self.layers[at].1.size).sum();
-        let (next, made) = (AtomicUsize::new(0), Mutex::new(Made::new()));
-        let failed = Mutex::new(None);
-        let work = || {
-            while let Some(&at) = todo.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (diff_id, blob) = self.layers[at];
-                let below = if at == 0 { Below::Known(Merged::default()) } else { Below::Unknown };
-                let result = match self.unpack(at, diff_id, below) {
-                    Err(Error::NeedsBelow { .. }) if at > 0 => Ok(None),
-                    result => result.map(Some),
-                };
-                match result {
-                    Ok(layer) => {
-                        made.lock().unwrap_or_else(PoisonError::into_inner).insert(diff_id, layer);
-                    }
-                    Err(error) => {
-                        self.shared.stop.store(true, Ordering::Relaxed);
-                        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                        failed.get_or_insert(error.of_layer(blob.digest));
-                        return;
-                    }
-                }
-            }
-        };
         let title = format!("{} of {}", todo.len(), counted(self.layers.len(), "layer"));
-        options.progress.watch(&title, all, &self.shared.read, || {
-            thread::scope(|scope| {
-                for _ in 1..options.jobs.min(todo.len()) {
-                    scope.spawn(work);
-                }
-                work();
-            });
-        });
-        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some(error) => Err(error),
-            None => Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner)),
+        if let Some(bar) = options.progress.show(title, all) {
+            let _ = self.shared.bar.set(bar);
         }
+        let jobs = options.jobs.unwrap_or_else(|| default_jobs(&self.source.blobs)).max(1);
+        let made = each(&todo, jobs, &self.shared.stop, |&at| {
+            let (diff_id, blob) = self.layers[at];
+            let below = (at == 0).then(Merged::default);
+            match self.unpack(at, diff_id, below) {
+                Err(Error::NeedsBelow(_)) if at > 0 => Ok((diff_id, None)),
+                Err(error) => Err(error.of_layer(blob.digest)),
+                Ok(layer) => Ok((diff_id, Some(layer))),
+            }
+        });
+        if let Some(bar) = self.shared.bar.get() {
+            bar.finish_and_clear();
+        }
+        Ok(made?.into_iter().collect())
     }
 
     /// Decides, from the bottom up, which layers can be used as they are, and unpacks the other layers again.
@@ -221,27 +175,21 @@ impl Importer<'_> {
                 continue;
             }
             // If the layer occurs twice in the image, its first occurrence has already moved it to `layers`.
-            let twice = || {
-                let same = layers.iter().find(|layer| layer.name == diff_id)?;
-                Some((same.directory.clone(), same.info.clone()))
-            };
             let alone = match made.remove(&diff_id) {
                 Some(layer) => layer,
-                None => match twice() {
-                    Some((directory, info)) => {
-                        Some(Layer { name: diff_id, directory, info, work: None })
+                None => match layers.iter().find(|layer| layer.name == diff_id) {
+                    Some(Layer { name, directory, info, .. }) => {
+                        let (directory, info) = (directory.clone(), info.clone());
+                        Some(Layer { name: *name, directory, info, work: None })
                     }
                     None => self.stored(diff_id)?,
                 },
             };
-            let below = Merged::open(
-                layers.iter().rev().map(|layer| layer.directory.as_path()),
-                self.store.rights,
-            )?;
+            let below = self.merged(&layers)?;
             let layer = match alone {
                 Some(layer) if self.fits(&layer.info, &below)? => layer,
                 _ => self
-                    .unpack(at, chain, Below::Known(below))
+                    .unpack(at, chain, Some(below))
                     .map_err(|error| error.of_layer(blob.digest))?,
             };
             layers.push(layer);
@@ -256,17 +204,12 @@ impl Importer<'_> {
             return Ok(true);
         }
         for path in &layer.implied {
-            let found = below.exactly(Path::new(path))?;
+            let found = below.walk(path, false)?;
             self.shared.count_steps(below.looked_up() * LOOK_UP)?;
             match found {
                 None => {}
-                Some(Found::Directory(directories)) => {
-                    let top = directories.first().map(Attributes::of_directory).transpose()?;
-                    if !top.is_none_or(|top| top.is_plain()) {
-                        return Ok(false);
-                    }
-                }
-                Some(Found::Link(_) | Found::Other(_)) => return Ok(false),
+                Some(Found::Directory(top)) if Attributes::of_top(top.first())?.is_plain() => {}
+                Some(_) => return Ok(false),
             }
         }
         Ok(true)
@@ -281,48 +224,51 @@ impl Importer<'_> {
         if !self.source.is_manifest_made || blob.digest == diff_id {
             return Ok(());
         }
-        let check = |window| {
+        let result = self.with_windows(|window| {
             let source = self.source.blobs.open(blob)?;
             check(source, blob, diff_id, &self.shared, window)
-        };
-        let result = match check(WINDOW) {
-            Err(Error::NeedsWindow) => check(LONG_WINDOW),
-            result => result,
-        };
+        });
         result.map_err(|error| error.of_layer(blob.digest))
     }
 
     fn stored(&self, name: Digest) -> Result<Option<Layer>> {
-        let layer = self.store.find_layer(name)?;
-        if let Some(layer) = &layer {
-            keep_names(&self.shared, &layer.info.implied)?;
-        }
-        Ok(layer.map(|layer| Layer {
-            name,
-            directory: self.store.layer(&name),
-            info: layer.info,
-            work: None,
-        }))
+        let Some(info) = self.store.find_layer(name)? else { return Ok(None) };
+        keep_names(&self.shared, &info.implied)?;
+        Ok(Some(Layer { name, directory: self.store.layer(&name), info, work: None }))
     }
 
-    fn unpack(&self, at: usize, name: Digest, below: Below) -> Result<Layer> {
+    /// Returns the merged view of layers, whose bottom one is the first.
+    fn merged(&self, layers: &[Layer]) -> Result<Merged> {
+        Merged::open(layers.iter().rev().map(|layer| &*layer.directory), self.store.rights)
+    }
+
+    fn unpack(&self, at: usize, name: Digest, below: Option<Merged>) -> Result<Layer> {
         let (diff_id, blob) = self.layers[at];
-        let try_unpack = |below, way, window| {
-            let work = self.store.work()?;
-            let source = self.source.blobs.open(blob)?;
-            let task = Task { source, blob, diff_id, below, way, window };
-            unpack(task, &work, &self.keep, &self.shared).map(|info| Layer::made(name, info, work))
+        let unpack = |below: &Option<Merged>, way| {
+            self.with_windows(|window| {
+                let work = self.store.work()?;
+                let source = self.source.blobs.open(blob)?;
+                let task = Task { source, blob, diff_id, below: below.clone(), way, window };
+                let info = unpack(task, &work, &self.keep, &self.shared)?;
+                let directory = work.path().join("layer");
+                Ok(Layer { name, directory, info, work: Some(work) })
+            })
         };
-        let unpack = |below: Below, way| match try_unpack(below.clone(), way, WINDOW) {
+        match unpack(&below, Way::Files) {
+            Err(Error::NeedsFrame) => unpack(&below, Way::Frame),
+            result => result,
+        }
+    }
+
+    /// Does `work` with the usual length of a zstd window. If it needs a longer one, does it again when no other layer
+    /// uses such a window.
+    fn with_windows<T>(&self, work: impl Fn(u32) -> Result<T>) -> Result<T> {
+        match work(WINDOW) {
             Err(Error::NeedsWindow) => {
                 let one = &self.shared.long_window;
                 let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
-                try_unpack(below, way, LONG_WINDOW)
+                work(LONG_WINDOW)
             }
-            result => result,
-        };
-        match unpack(below.clone(), Way::Files) {
-            Err(Error::NeedsFrame) => unpack(below, Way::Frame),
             result => result,
         }
     }
@@ -341,14 +287,10 @@ impl Importer<'_> {
     }
 
     /// Writes the image's own files.
-    fn image(&self, layers: &[Layer], options: &Options) -> Result<Work> {
+    fn image(&self, layers: &[Layer], seccomp: Option<&Value>) -> Result<Work> {
         let source = self.source;
-        let root = Merged::open(
-            layers.iter().rev().map(|layer| layer.directory.as_path()),
-            self.store.rights,
-        )?;
-        let runtime =
-            runtime::configure(&source.config, &source.manifest, &root, options.seccomp.as_ref())?;
+        let root = self.merged(layers)?;
+        let runtime = runtime::configure(&source.config, &source.manifest, &root, seccomp)?;
         let work = self.store.work()?;
         let directory = work.path().join("image");
         fs::create_dir(&directory).map_err(Error::at("make", &directory))?;
@@ -361,10 +303,7 @@ impl Importer<'_> {
         for layer in layers.iter().rev() {
             let path = self.store.layer(&layer.name);
             let line = path.to_str().filter(|line| !line.contains('\n')).ok_or_else(|| {
-                Error::Unfit(format!(
-                    "the store's path {} must be UTF-8 in one line",
-                    path.display()
-                ))
+                unfit!("the store's path {} must be UTF-8 in one line", path.display())
             })?;
             if !lines.iter().any(|other| other == line) {
                 lines.push(line.to_owned());
@@ -410,9 +349,7 @@ const MOST_JOBS: usize = 8;
 
 /// Returns the default number of layers unpacked concurrently. It is the number of CPUs, but at most `MOST_JOBS`. For a
 /// registry it is at least four, because downloads mostly wait for the network.
-#[must_use]
-pub fn default_jobs(blobs: &Blobs) -> usize {
-    let cpus = thread::available_parallelism().map_or(2, std::num::NonZero::get);
-    let jobs = if matches!(blobs, Blobs::Registry(_)) { cpus.max(4) } else { cpus };
-    jobs.min(MOST_JOBS)
+fn default_jobs(blobs: &Blobs) -> usize {
+    let least = if matches!(blobs, Blobs::Registry(_)) { 4 } else { 1 };
+    cpus().clamp(least, MOST_JOBS)
 }

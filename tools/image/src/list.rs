@@ -1,19 +1,16 @@
 //! Lists images as tables and JSON.
 
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::oci::parse;
 use crate::store::{Image, Store};
 use report::Table;
 use report::size::{Units, readable};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs;
 
 fn document(image: &Image, name: &str) -> Result<Value> {
-    let path = image.path.join(name);
-    let text = fs::read(&path).map_err(Error::at("read", &path))?;
-    parse(&text, &path.display().to_string())
+    parse(&image.read(name)?, &image.path.join(name).display().to_string())
 }
 
 /// Returns all images, ordered by their first names. Each is an object with the members `digest`, `names`, `id`,
@@ -74,8 +71,7 @@ pub fn size(bytes: u64) -> String {
 /// Those of reading the store.
 pub fn inspect(store: &Store, image: &Image) -> Result<Value> {
     let mut info = document(image, "info.json")?;
-    let refs = store.refs()?.into_iter().filter(|(_, digest)| *digest == image.digest);
-    info["names"] = refs.map(|(name, _)| json!(name.to_string())).collect();
+    info["names"] = store.names_of(image)?.iter().map(ToString::to_string).collect();
     info["path"] = json!(image.path);
     for layer in info["layers"].as_array_mut().into_iter().flatten() {
         if let Some(name) = layer["directory"].as_str().and_then(Digest::from_hex) {

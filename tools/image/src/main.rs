@@ -15,18 +15,13 @@ fn main() -> ExitCode {
     // The walk of a deep directory tree holds a descriptor for each level, and each unfinished layer holds one as well.
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-    let result = match interrupt::catch(Second::Ends) {
-        Err(error) => Err(error.to_string()),
-        Ok(()) => match command {
-            Command::Image(command) => {
-                commands::execute(command).map_err(|error| error.to_string())
-            }
+    let result = interrupt::catch(Second::Ends).map_err(|error| error.to_string()).and_then(|()| {
+        let done = match command {
+            Command::Image(command) => commands::execute(command),
             Command::Rootfs(command) => rootfs::execute(&command),
             Command::Gc(gc) => rootfs::execute(&RootfsCommand::Gc(gc)),
-        },
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => usage::fail(printable(&message)),
-    }
+        };
+        done.map_err(|error| error.to_string())
+    });
+    result.map_or_else(|message| usage::fail(printable(&message)), |()| ExitCode::SUCCESS)
 }

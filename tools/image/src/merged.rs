@@ -1,6 +1,6 @@
 //! A merged view of layers without a mount, as overlayfs would show them.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure};
 use crate::store::Rights;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, openat, readlinkat, statat};
@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 /// The maximum number of symbolic links in a path, as in the kernel.
-pub const LINKS: usize = 40;
+const LINKS: usize = 40;
 
 /// A stack of layers, the top one first.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +60,7 @@ impl Node {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         openat(&self.directory, &self.name, flags, Mode::empty())
             .map(File::from)
-            .map_err(Error::errno("open", Path::new(&self.name)))
+            .map_err(Error::at("open", Path::new(&self.name)))
     }
 
     /// Returns whether the node is a regular file.
@@ -77,9 +77,8 @@ impl Merged {
     /// Those of opening the directories.
     pub fn open<'a>(layers: impl Iterator<Item = &'a Path>, rights: Rights) -> Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = |path| {
-            open(path, flags, Mode::empty()).map(Rc::new).map_err(Error::errno("open", path))
-        };
+        let open =
+            |path| open(path, flags, Mode::empty()).map(Rc::new).map_err(Error::at("open", path));
         let layers = layers.map(open).collect::<Result<_>>()?;
         Ok(Self { layers, opaque: rights.opaque(), looked_up: Rc::default() })
     }
@@ -113,13 +112,13 @@ impl Merged {
             let stat = match statat(layer, name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => stat,
                 Err(Errno::NOENT | Errno::NAMETOOLONG) => continue,
-                Err(errno) => return Err(Error::errno("look up", Path::new(name))(errno)),
+                Err(errno) => return Err(Error::at("look up", Path::new(name))(errno)),
             };
             let kind = FileType::from_raw_mode(stat.st_mode);
             if kind == FileType::Directory {
                 let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 let lower = openat(layer, name, flags, Mode::empty())
-                    .map_err(Error::errno("open", Path::new(name)))?;
+                    .map_err(Error::at("open", Path::new(name)))?;
                 let opaque = self.is_opaque(&lower);
                 found.push(Rc::new(lower));
                 if opaque {
@@ -128,12 +127,12 @@ impl Merged {
                 continue;
             }
             // A non-directory hides the layers below; a whiteout hides the name altogether.
-            if !found.is_empty() || (kind == FileType::CharacterDevice && stat.st_rdev == 0) {
+            if !found.is_empty() || is_whiteout(&stat) {
                 break;
             }
             if kind == FileType::Symlink {
                 let target = readlinkat(layer, name, Vec::new())
-                    .map_err(Error::errno("read link", Path::new(name)))?;
+                    .map_err(Error::at("read link", Path::new(name)))?;
                 return Ok(Some(Found::Link(OsString::from_vec(target.into_bytes()))));
             }
             let directory = Rc::clone(layer);
@@ -148,30 +147,13 @@ impl Merged {
         matches!(rustix::fs::fgetxattr(directory, name, &mut value[..]), Ok(1) if value[0] == b'y')
     }
 
-    /// Looks up `path` itself, without following links. Returns `None` also if a component before the last one is not a
-    /// directory.
-    ///
-    /// # Errors
-    /// Those of looking up the components of `path`.
-    pub fn exactly(&self, path: &Path) -> Result<Option<Found>> {
-        let mut found = Found::Directory(self.root());
-        for word in words(path).iter().rev() {
-            let Found::Directory(directory) = found else { return Ok(None) };
-            match self.find(&directory, word)? {
-                Some(next) => found = next,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(found))
-    }
-
     /// Returns the directory `path`, following symbolic links inside the root. Returns `None` if there is no such
     /// directory.
     ///
     /// # Errors
     /// Those of looking up the components of `path`.
     pub fn directory(&self, path: &Path) -> Result<Option<Directory>> {
-        Ok(match self.walk(path)? {
+        Ok(match self.walk(path, true)? {
             Some(Found::Directory(directory)) => Some(directory),
             _ => None,
         })
@@ -183,7 +165,7 @@ impl Merged {
     /// # Errors
     /// Those of looking up the components of `path`.
     pub fn file(&self, path: &Path) -> Result<Option<Node>> {
-        Ok(match self.walk(path)? {
+        Ok(match self.walk(path, true)? {
             Some(Found::Other(node)) if node.is_file() => Some(node),
             _ => None,
         })
@@ -197,45 +179,81 @@ impl Merged {
         let Some(node) = self.file(Path::new(path))? else { return Ok(None) };
         let mut text = Vec::new();
         node.open()?.take(limit + 1).read_to_end(&mut text).map_err(Error::at("read", path))?;
-        if text.len() as u64 > limit {
-            return Err(Error::Unfit(format!("the image's {path} is longer than {limit} bytes")));
-        }
+        ensure!(text.len() as u64 <= limit, "the image's {path} is longer than {limit} bytes");
         Ok(Some(text))
     }
 
-    /// Resolves `path`, following symbolic links inside the root.
+    /// Resolves `path` inside the root. If `follow` is false, symbolic links are not followed: `path` may be one, but may
+    /// not lead through one.
     ///
     /// # Errors
     /// Those of looking up the components of `path`.
-    pub fn walk(&self, path: &Path) -> Result<Option<Found>> {
-        let mut todo: Vec<OsString> = words(path);
-        let mut stack = vec![self.root()];
-        let mut links = 0;
-        while let Some(word) = todo.pop() {
-            if word == ".." {
-                stack.truncate((stack.len() - 1).max(1));
-                continue;
-            }
-            let Some(here) = stack.last() else { return Ok(None) };
-            match self.find(here, &word)? {
-                None => return Ok(None),
-                Some(Found::Directory(directory)) => stack.push(directory),
-                Some(Found::Link(target)) => {
-                    links += 1;
-                    if links > LINKS {
-                        return Ok(None);
-                    }
-                    let target = PathBuf::from(target);
-                    if target.is_absolute() {
-                        stack.truncate(1);
-                    }
-                    todo.extend(words(&target));
+    pub fn walk(&self, path: &Path, follow: bool) -> Result<Option<Found>> {
+        let mut end = None;
+        let find = |directory: &Directory, name: &OsStr, is_last| {
+            Ok(match self.find(directory, name)? {
+                Some(Found::Directory(directory)) => Step::Into(directory),
+                Some(Found::Link(target)) if follow => Step::Along(target.into()),
+                other => {
+                    end = other.filter(|_| is_last);
+                    Step::End
                 }
-                Some(other) => return Ok(todo.is_empty().then_some(other)),
-            }
-        }
-        Ok(stack.pop().map(Found::Directory))
+            })
+        };
+        let directory = walk(&self.layers, path, find, || Ok(None))?;
+        Ok(directory.map(Found::Directory).or(end))
     }
+}
+
+/// A step of a walk.
+#[derive(Debug)]
+pub enum Step<D> {
+    /// Into this directory.
+    Into(D),
+    /// Along a symbolic link with this target.
+    Along(PathBuf),
+    /// The walk ends here.
+    End,
+}
+
+/// Walks from `root` along `path` without leaving `root`: `..` returns to the directory that the walk came through.
+/// `step` gets the current directory, the next name, and whether this is the last one. Returns the directory reached, or
+/// `None` if `step` ends the walk. After too many symbolic links, returns what `too_many` returns.
+///
+/// # Errors
+/// Those of `step` and `too_many`.
+pub fn walk<D: Clone>(
+    root: &D,
+    path: &Path,
+    mut step: impl FnMut(&D, &OsStr, bool) -> Result<Step<D>>,
+    too_many: impl FnOnce() -> Result<Option<D>>,
+) -> Result<Option<D>> {
+    let (mut todo, mut way, mut links) = (words(path), Vec::new(), 0);
+    while let Some(word) = todo.pop() {
+        if word == ".." {
+            way.pop();
+            continue;
+        }
+        match step(way.last().unwrap_or(root), &word, todo.is_empty())? {
+            Step::Into(directory) => way.push(directory),
+            Step::Along(_) if links == LINKS => return too_many(),
+            Step::Along(target) => {
+                links += 1;
+                if target.is_absolute() {
+                    way.clear();
+                }
+                todo.extend(words(&target));
+            }
+            Step::End => return Ok(None),
+        }
+    }
+    Ok(Some(way.pop().unwrap_or_else(|| root.clone())))
+}
+
+/// Returns whether a file is a whiteout, which hides a name of the layers below.
+#[must_use]
+pub fn is_whiteout(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
 /// Returns the components of a path in reverse order, including `..`.

@@ -2,7 +2,7 @@
 //! Unknown members are ignored.
 
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure, unfit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -56,6 +56,34 @@ pub struct Descriptor {
     /// Annotations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Strings,
+}
+
+impl Descriptor {
+    /// Returns a descriptor without a platform and annotations.
+    #[must_use]
+    pub fn new(kind: &str, digest: Digest, size: u64) -> Self {
+        Self { media_type: kind.to_owned(), digest, size, platform: None, annotations: None }
+    }
+
+    /// Returns an annotation.
+    #[must_use]
+    pub fn annotation(&self, name: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(name).map(String::as_str)
+    }
+
+    /// Returns the error of a blob that is longer or shorter than the descriptor states. If it is too long, `found` is
+    /// the number of bytes read so far.
+    pub fn wrong_size(&self, found: u64) -> Error {
+        let Self { digest, size, .. } = self;
+        let most = if found > *size { "at least " } else { "" };
+        unfit!("blob {digest} must have {size} bytes and has {most}{found}")
+    }
+
+    /// Returns whether the media type is one of `kinds`.
+    #[must_use]
+    pub fn is(&self, kinds: &[&str]) -> bool {
+        kinds.contains(&self.media_type.as_str())
+    }
 }
 
 /// The platform of an image.
@@ -179,45 +207,46 @@ pub struct RootFs {
 /// # Errors
 /// [`Error::Unfit`] if it is not valid JSON of that type.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &str) -> Result<T> {
-    serde_json::from_slice(bytes)
-        .map_err(|error| Error::Unfit(format!("{what} is invalid: {error}")))
+    serde_json::from_slice(bytes).map_err(|error| unfit!("{what} is invalid: {error}"))
 }
 
 fn few_words(what: &str, words: usize) -> Result<()> {
-    if words <= WORDS {
-        return Ok(());
-    }
-    Err(Error::Unfit(format!(
+    ensure!(
+        words <= WORDS,
         "the image's {what} has {words} words, variables, labels or annotations, and {WORDS} are read"
-    )))
+    );
+    Ok(())
 }
 
 impl Manifest {
+    /// Returns an OCI manifest.
+    #[must_use]
+    pub fn new(config: Descriptor, layers: Vec<Descriptor>, annotations: Strings) -> Self {
+        let media_type = Some(MANIFEST[0].to_owned());
+        Self { schema_version: 2, media_type, config, layers, annotations }
+    }
+
     /// Rejects a manifest that is not of a container image, is incomplete, or exceeds a limit.
     ///
     /// # Errors
     /// [`Error::Unfit`] with the reason.
     pub fn check(&self) -> Result<()> {
         let kind = self.config.media_type.as_str();
-        if !kind.is_empty() && !CONFIG.contains(&kind) {
-            return Err(Error::Unfit(format!(
-                "this is not a container image, but contains {kind}"
-            )));
-        }
-        if self.layers.len() > LAYERS {
-            return Err(Error::Unfit(format!(
-                "the image has {} layers, but at most {LAYERS} are read: merge layers",
-                self.layers.len()
-            )));
-        }
+        ensure!(
+            kind.is_empty() || self.config.is(CONFIG),
+            "this is not a container image, but contains {kind}"
+        );
+        let count = self.layers.len();
+        ensure!(
+            count <= LAYERS,
+            "the image has {count} layers, but at most {LAYERS} are read: merge layers"
+        );
         few_words("manifest", self.annotations.iter().flatten().count())?;
-        for layer in &self.layers {
-            if layer.media_type.ends_with("+encrypted") {
-                return Err(Error::Unfit(format!(
-                    "layer {} is encrypted; decrypt the image first",
-                    layer.digest
-                )));
-            }
+        for Descriptor { media_type, digest, .. } in &self.layers {
+            ensure!(
+                !media_type.ends_with("+encrypted"),
+                "layer {digest} is encrypted; decrypt the image first"
+            );
         }
         Ok(())
     }

@@ -5,11 +5,12 @@
 pub mod store;
 
 use crate::bar::Bar;
-use crate::export::{Compression, Form};
+use crate::registry::Access;
 use crate::rootfs::options::RootfsCommand;
-use clap::{Args, Parser, Subcommand};
-use report::{Format, size, time};
-use std::path::PathBuf;
+use crate::unpack::Limits;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use report::{Format, time};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use store::StoreOptions;
 
@@ -87,20 +88,9 @@ pub struct Bringing {
     /// users)
     #[arg(long)]
     pub ignore_owners: bool,
-    /// Maximum size of all unpacked layers in bytes; k, m, g and t may follow the number
-    #[arg(long, value_name = "SIZE", default_value = "64g", value_parser = size::bytes)]
-    pub max_bytes: u64,
-    /// Maximum number of entries of all layers, including directories without an entry of their own
-    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
-    pub max_entries: u64,
-    /// Maximum ratio of unpacked to packed size of a layer and of the image, for unpacked sizes
-    /// above 64 MiB
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    pub max_ratio: u64,
-    /// Maximum memory for names and attributes of directories; each byte read from a blob adds four
-    /// bytes, up to 16 times this maximum in total
-    #[arg(long, value_name = "SIZE", default_value = "64m", value_parser = size::bytes)]
-    pub max_memory: u64,
+    /// The limits.
+    #[command(flatten)]
+    pub limits: Limits,
     /// The timeout for another command's lock on the store.
     #[command(flatten)]
     pub waiting: Waiting,
@@ -138,22 +128,12 @@ pub struct Pull {
     /// A name for the image in the store, by default REF; may be given several times
     #[arg(long, short, value_name = "NAME")]
     pub name: Vec<String>,
-    /// Use HTTP instead of HTTPS, only for a registry on this host
-    #[arg(long)]
-    pub plain_http: bool,
-    /// Timeout of an answer of the registry, and of each 64 KiB of a layer
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = patience)]
-    pub timeout: Duration,
-    /// A file with passwords, as in containers-auth.json(5)
-    #[arg(long, value_name = "FILE")]
-    pub authfile: Option<PathBuf>,
+    /// Access to the registry.
+    #[command(flatten)]
+    pub access: Access,
     /// The common options.
     #[command(flatten)]
     pub bringing: Bringing,
-}
-
-fn patience(text: &str) -> Result<Duration, String> {
-    time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(3600))
 }
 
 /// `dayfly image ls`
@@ -213,14 +193,6 @@ pub struct Waiting {
     pub wait: Duration,
 }
 
-impl Waiting {
-    /// Returns the timeout as a duration.
-    #[must_use]
-    pub fn patience(&self) -> Duration {
-        self.wait
-    }
-}
-
 /// `dayfly image gc`
 #[derive(Debug, Args)]
 pub struct Gc {
@@ -253,4 +225,47 @@ pub struct Export {
     /// Compression of the layers; docker-archive never compresses them
     #[arg(long, value_enum, default_value_t = Compression::Gzip)]
     pub compress: Compression,
+}
+
+/// The output format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// An OCI image layout: a directory.
+    Oci,
+    /// An archive of an OCI image layout.
+    OciArchive,
+    /// An archive for `docker load`.
+    DockerArchive,
+}
+
+impl Form {
+    /// Returns the format suggested by a file name.
+    #[must_use]
+    pub fn of(destination: &Path) -> Self {
+        let archive = destination.extension().is_some_and(|end| end == "tar");
+        if archive || destination == Path::new("-") { Self::OciArchive } else { Self::Oci }
+    }
+}
+
+/// The compression of layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compression {
+    /// gzip, which every engine supports.
+    Gzip,
+    /// zstd, which is smaller and faster.
+    Zstd,
+    /// No compression.
+    None,
+}
+
+impl Compression {
+    /// Returns the suffix of a layer's media type.
+    #[must_use]
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Gzip => "+gzip",
+            Self::Zstd => "+zstd",
+            Self::None => "",
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Selects an image of an index by platform.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, ensure, unfit};
 use crate::oci::{Descriptor, INDEX, Platform};
 
 impl Platform {
@@ -21,7 +21,7 @@ impl Platform {
     /// Parses `OS/ARCHITECTURE[/VARIANT]`, or an architecture alone.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if the text has another form.
+    /// [`Unfit`](crate::error::Error::Unfit) if the text has another form.
     pub fn parse(text: &str) -> Result<Self> {
         let words: Vec<&str> = text.split('/').collect();
         let (os, architecture, variant) = match words[..] {
@@ -30,11 +30,10 @@ impl Platform {
             [os, architecture, variant] => (os, architecture, Some(variant.to_owned())),
             _ => ("", "", None),
         };
-        if os.is_empty() || architecture.is_empty() {
-            return Err(Error::Unfit(format!(
-                "{text:?} is not a platform: it must be like linux/amd64 or linux/arm/v7"
-            )));
-        }
+        ensure!(
+            !(os.is_empty() || architecture.is_empty()),
+            "{text:?} is not a platform: it must be like linux/amd64 or linux/arm/v7"
+        );
         let architecture = match architecture {
             "x86_64" | "x86-64" => "amd64",
             "aarch64" => "arm64",
@@ -64,33 +63,29 @@ impl std::fmt::Display for Platform {
 /// itself, returns this entry. Otherwise, returns the first match.
 ///
 /// # Errors
-/// [`Error::Unfit`], which lists the available platforms.
+/// [`Unfit`](crate::error::Error::Unfit), which lists the available platforms.
 pub fn choose<'a>(manifests: &'a [Descriptor], wanted: &Platform) -> Result<&'a Descriptor> {
-    let platform = |entry: &&'a Descriptor| entry.platform.as_ref();
-    let nested = |entry: &Descriptor| INDEX.contains(&entry.media_type.as_str());
+    let platform = |entry: &'a Descriptor| entry.platform.as_ref();
     if let [only] = manifests
-        && (only.platform.is_none() || nested(only))
+        && (only.platform.is_none() || only.is(INDEX))
     {
         return Ok(only);
     }
     // A nested index without a platform is searched if nothing else matches.
-    let fits = manifests.iter().find(|entry| platform(entry).is_some_and(|p| wanted.takes(p)));
-    fits.or_else(|| manifests.iter().find(|entry| nested(entry) && entry.platform.is_none()))
-        .ok_or_else(|| {
-            let there: Vec<String> = manifests
-                .iter()
-                .filter_map(|entry| platform(&entry))
-                .filter(|platform| platform.os != "unknown")
-                .map(ToString::to_string)
-                .collect();
-            Error::Unfit(match there[..] {
-                [] => format!("there is no image for {wanted}, and no image states its platform"),
-                _ => format!(
-                    "there is no image for {wanted}: --platform takes one of {}",
-                    there.join(", ")
-                ),
-            })
-        })
+    let fits = |entry: &&'a Descriptor| platform(entry).is_some_and(|p| wanted.takes(p));
+    let nested = |entry: &&'a Descriptor| entry.is(INDEX) && entry.platform.is_none();
+    let found = manifests.iter().find(fits).or_else(|| manifests.iter().find(nested));
+    found.ok_or_else(|| {
+        let there = manifests.iter().filter_map(platform).filter(|p| p.os != "unknown");
+        let there: Vec<String> = there.map(ToString::to_string).collect();
+        match there[..] {
+            [] => unfit!("there is no image for {wanted}, and no image states its platform"),
+            _ => unfit!(
+                "there is no image for {wanted}: --platform takes one of {}",
+                there.join(", ")
+            ),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -99,13 +94,9 @@ mod tests {
     use crate::digest::Digest;
 
     fn entry(platform: Option<&str>) -> Descriptor {
-        Descriptor {
-            media_type: String::new(),
-            digest: Digest::of(platform.unwrap_or_default().as_bytes()),
-            size: 0,
-            platform: platform.map(|text| Platform::parse(text).expect("platform")),
-            annotations: None,
-        }
+        let digest = Digest::of(platform.unwrap_or_default().as_bytes());
+        let platform = platform.map(|text| Platform::parse(text).expect("platform"));
+        Descriptor { platform, ..Descriptor::new("", digest, 0) }
     }
 
     #[test]

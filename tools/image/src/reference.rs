@@ -1,7 +1,7 @@
 //! Names of images.
 
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Result, unfit};
 use rootfs::image::{decode, encode};
 use rootfs::name;
 
@@ -24,9 +24,9 @@ impl Reference {
     /// Parses a reference.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if it is malformed.
+    /// [`Unfit`](crate::error::Error::Unfit) if it is malformed.
     pub fn parse(text: &str) -> Result<Self> {
-        let unfit = |reason| Error::Unfit(format!("invalid image name {text:?}: {reason}"));
+        let unfit = |reason| unfit!("invalid image name {text:?}: {reason}");
         if text.contains("://") {
             return Err(unfit("it begins with the registry's host, without a protocol"));
         }
@@ -79,12 +79,11 @@ impl Reference {
     /// Returns the registry's host, and the repository in that registry.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if no registry allows such names.
+    /// [`Unfit`](crate::error::Error::Unfit) if no registry allows such names.
     pub fn registry(&self) -> Result<(String, String)> {
         let (host, repository) = name::split(&self.name);
-        let unfit = |reason: &str| {
-            Err(Error::Unfit(format!("{self} is not a name of an image in a registry: {reason}")))
-        };
+        let unfit =
+            |reason: &str| Err(unfit!("{self} is not a name of an image in a registry: {reason}"));
         let port = host.rsplit_once(':').map(|(_, port)| port).filter(|_| !host.ends_with(']'));
         if port.is_some_and(|port| port.parse::<u16>().is_err()) {
             return unfit("a port is a number up to 65535");
@@ -119,7 +118,7 @@ impl Reference {
     /// Parses the name of a file in the store.
     ///
     /// # Errors
-    /// [`Error::Unfit`] if the file's name does not stand for a reference.
+    /// [`Unfit`](crate::error::Error::Unfit) if the file's name does not stand for a reference.
     pub fn from_file_name(file: &str) -> Result<Self> {
         Self::parse(&decode(file))
     }

@@ -11,7 +11,7 @@
 //! dayfly's own (`defaults`), so it does not depend on a file of another package. Older versions of dayfly could write
 //! a configuration without a filter; import such an image again. An image with a filter keeps it until then, too.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, unfit};
 use crate::merged::Merged;
 use crate::oci::{ImageConfig, Manifest};
 use crate::user;
@@ -48,7 +48,7 @@ pub fn seccomp(name: &Path) -> Result<Option<Value>> {
         Some("default") => Ok(Some(spec::defaults::seccomp::own(spec::defaults::CAPABILITIES))),
         _ => spec::defaults::seccomp::from_file(name, spec::defaults::CAPABILITIES)
             .map(Some)
-            .map_err(|reason| Error::Unfit(format!("--seccomp: {reason}"))),
+            .map_err(|reason| unfit!("--seccomp: {reason}")),
     }
 }
 
@@ -138,25 +138,6 @@ mod tests {
         let manifest = json!({ "schemaVersion": 2, "config": blob, "layers": [] });
         let manifest: Manifest = serde_json::from_value(manifest).expect("manifest");
         configure(&image, &manifest, &Merged::default(), None).expect("configuration")
-    }
-
-    #[test]
-    fn the_process_is_the_images() {
-        let runtime = made(json!({
-            "Entrypoint": ["/bin/server", "-v"], "Cmd": ["start"], "WorkingDir": "srv",
-            "Env": ["PATH=/bin", "A=b"], "User": "7:8", "StopSignal": "SIGINT",
-        }));
-        let process = &runtime.config["process"];
-        assert_eq!(process["args"], json!(["/bin/server", "-v", "start"]));
-        assert_eq!(runtime.entrypoint, 2);
-        assert_eq!(process["cwd"], "/srv");
-        assert_eq!(
-            process["env"],
-            json!(["PATH=/bin", "A=b", "TERM=xterm", "container=dayfly", "HOME=/"])
-        );
-        assert_eq!(process["user"], json!({ "uid": 7, "gid": 8, "umask": 18 }));
-        assert_eq!(process["capabilities"]["effective"], json!([]));
-        assert_eq!(runtime.config["annotations"]["org.opencontainers.image.stopSignal"], "SIGINT");
     }
 
     #[test]

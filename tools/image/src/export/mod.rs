@@ -4,45 +4,22 @@ mod docker;
 mod layer;
 mod layout;
 
-pub use layer::Compression;
-
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure, unfit, warn};
 use crate::oci::{ImageConfig, Manifest, parse};
+use crate::options::{Export, Form};
 use crate::reference::Reference;
-use crate::store::{Image, Store};
-use clap::ValueEnum;
+use crate::store::{Image, Named, Store};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-/// The output format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Form {
-    /// An OCI image layout: a directory.
-    Oci,
-    /// An archive of an OCI image layout.
-    OciArchive,
-    /// An archive for `docker load`.
-    DockerArchive,
-}
-
-impl Form {
-    /// Returns the format suggested by a file name.
-    #[must_use]
-    pub fn of(destination: &Path) -> Self {
-        let archive = destination.extension().is_some_and(|end| end == "tar");
-        if archive || destination == Path::new("-") { Self::OciArchive } else { Self::Oci }
-    }
-}
 
 /// An image that is exported.
 struct Stored {
     names: Vec<Reference>,
     manifest: Manifest,
     config_text: Vec<u8>,
-    config_digest: Digest,
     layers: Vec<Part>,
 }
 
@@ -53,153 +30,118 @@ struct Part {
     directory: Digest,
 }
 
-/// Writes `image` to `destination`, which must not exist. The written image has the name `name` if that is a name of
-/// the image in the store, and otherwise all names of the image. Waits up to `patience` for a command that removes
-/// objects from the store.
+/// Writes an image to a destination, which must not exist. The written image has the given name if that is a name of
+/// the image in the store, and otherwise all names of the image.
 ///
 /// # Errors
 /// Those of reading and writing; a layer that has changed since it was unpacked.
-pub fn export(
-    store: &Store,
-    image: &Image,
-    name: Option<Reference>,
-    destination: &Path,
-    form: Form,
-    compression: Compression,
-    patience: Duration,
-) -> Result<()> {
-    let _rely = store.rely(patience)?;
-    let mut stored = read(store, image)?;
+pub fn export(store: &Store, options: &Export) -> Result<()> {
+    let Named { image, remark, .. } = store.find_named(&options.image)?;
+    let to = options.destination.as_path();
+    let form = options.format.unwrap_or_else(|| Form::of(to));
+    ensure!(
+        form != Form::Oci || to != Path::new("-"),
+        "a directory cannot be written to standard output: use --format oci-archive"
+    );
+    if let Some(remark) = remark {
+        warn(&remark);
+    }
+    let _rely = store.rely(options.waiting.wait)?;
+    let mut stored = read(store, &image)?;
+    let name = Reference::parse(&options.image).ok();
     if let Some(name) = name.filter(|name| stored.names.contains(name)) {
         stored.names = vec![name];
     }
     let work = store.work()?;
     let layout = work.path().join("layout");
-    fs::create_dir(&layout).map_err(Error::at("make", &layout))?;
     match form {
         Form::Oci => {
-            let unfinished = Unfinished::directory(destination)?;
-            layout::write(store, &stored, &unfinished.path, compression)?;
-            unfinished.keep(destination)
+            let unfinished = Unfinished::beside(to)?;
+            layout::write(store, &stored, &unfinished.inner(), options.compress)?;
+            return unfinished.keep(to);
         }
-        Form::OciArchive => {
-            layout::write(store, &stored, &layout, compression)?;
-            pack(&layout, destination)
-        }
-        Form::DockerArchive => {
-            docker::write(store, &stored, &layout)?;
-            pack(&layout, destination)
-        }
+        Form::OciArchive => layout::write(store, &stored, &layout, options.compress)?,
+        Form::DockerArchive => docker::write(store, &stored, &layout)?,
     }
+    if to == Path::new("-") {
+        let out = BufWriter::new(io::stdout().lock());
+        return archive(&layout, out).map_err(Error::at("write", "standard output"));
+    }
+    let unfinished = Unfinished::beside(to)?;
+    File::create_new(unfinished.inner())
+        .and_then(|file| archive(&layout, BufWriter::with_capacity(256 << 10, file)))
+        .map_err(Error::at("write", to))?;
+    unfinished.keep(to)
 }
 
 fn read(store: &Store, image: &Image) -> Result<Stored> {
-    let file = |name: &str| {
-        let path = image.path.join(name);
-        fs::read(&path).map_err(Error::at("read", &path))
-    };
-    let manifest: Manifest = parse(&file("manifest.json")?, "manifest.json")?;
-    let config_text = file("image.json")?;
-    manifest.config.digest.check(&config_text, "the image's configuration in the store")?;
+    let manifest: Manifest = parse(&image.read("manifest.json")?, "manifest.json")?;
+    let config_text = image.read("image.json")?;
+    let found = Digest::of(&config_text);
+    manifest.config.digest.check(found, "the image's configuration in the store")?;
     let config: ImageConfig = parse(&config_text, "image.json")?;
-    let info: serde_json::Value = parse(&file("info.json")?, "info.json")?;
-    let names = info["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let name = |value: &serde_json::Value| value["directory"].as_str().and_then(Digest::from_hex);
-    let layers: Vec<Part> = config
-        .rootfs
-        .diff_ids
+    let info: serde_json::Value = parse(&image.read("info.json")?, "info.json")?;
+    let names = info["layers"].as_array().into_iter().flatten();
+    let names = names.filter_map(|layer| Digest::from_hex(layer["directory"].as_str()?));
+    let diff_ids = &config.rootfs.diff_ids;
+    let layers: Vec<Part> = diff_ids
         .iter()
-        .zip(names.iter().filter_map(name))
+        .zip(names)
         .map(|(&diff_id, directory)| Part { diff_id, directory })
         .collect();
-    if layers.len() != config.rootfs.diff_ids.len() {
-        return Err(Error::Unfit(format!(
-            "info.json of image {} is damaged: import the image again",
-            image.digest
-        )));
-    }
-    let names = store.refs()?.into_iter().filter(|(_, digest)| *digest == image.digest);
-    Ok(Stored {
-        names: names.map(|(name, _)| name).collect(),
-        config_digest: manifest.config.digest,
-        manifest,
-        config_text,
-        layers,
-    })
+    ensure!(
+        layers.len() == diff_ids.len(),
+        "info.json of image {} is damaged: import the image again",
+        image.digest
+    );
+    Ok(Stored { names: store.names_of(image)?, manifest, config_text, layers })
 }
 
 /// Packs the files of `directory` into an archive, sorted by name.
-fn pack(directory: &Path, destination: &Path) -> Result<()> {
-    if destination == Path::new("-") {
-        return archive(directory, BufWriter::new(io::stdout().lock()))
-            .map_err(Error::at("write", "standard output"));
-    }
-    let unfinished = Unfinished::file(destination)?;
-    File::create_new(&unfinished.path)
-        .and_then(|file| archive(directory, BufWriter::with_capacity(256 << 10, file)))
-        .map_err(Error::at("write", &unfinished.path))?;
-    unfinished.keep(destination)
-}
-
 fn archive(directory: &Path, out: impl Write) -> io::Result<()> {
     let mut builder = tar::Builder::new(out);
     builder.mode(tar::HeaderMode::Deterministic);
     let mut todo = vec![PathBuf::new()];
     while let Some(path) = todo.pop() {
         let full = directory.join(&path);
-        if full.is_dir() {
-            if path != Path::new("") {
-                builder.append_dir(&path, &full)?;
-            }
-            let names: io::Result<Vec<_>> =
-                fs::read_dir(&full)?.map(|entry| Ok(entry?.file_name())).collect();
-            let mut names = names?;
-            names.sort();
-            todo.extend(names.into_iter().rev().map(|name| path.join(name)));
-        } else {
+        if path != Path::new("") {
             builder.append_path_with_name(&full, &path)?;
+        }
+        if full.is_dir() {
+            let inside = |entry: io::Result<fs::DirEntry>| Ok(path.join(entry?.file_name()));
+            let inside: io::Result<BTreeSet<_>> = fs::read_dir(&full)?.map(inside).collect();
+            todo.extend(inside?.into_iter().rev());
         }
     }
     builder.into_inner()?.flush()
 }
 
-/// A temporary file or directory beside the destination, removed unless it is renamed into place.
-struct Unfinished {
-    path: PathBuf,
-}
+/// A directory beside the destination, which is removed. What is inside is renamed to the destination when it is
+/// complete.
+struct Unfinished(PathBuf);
 
 impl Unfinished {
-    fn file(destination: &Path) -> Result<Self> {
-        if destination.symlink_metadata().is_ok() {
-            return Err(Error::Unfit(format!("{} is there already", destination.display())));
-        }
-        let name = destination
-            .file_name()
-            .ok_or_else(|| Error::Unfit(format!("{} is not a file name", destination.display())))?;
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(format!(".{}", std::process::id()));
-        Ok(Self { path: destination.with_file_name(hidden) })
+    fn beside(destination: &Path) -> Result<Self> {
+        let shown = destination.display();
+        ensure!(destination.symlink_metadata().is_err(), "{shown} is there already");
+        let name = destination.file_name().ok_or_else(|| unfit!("{shown} is not a file name"))?;
+        let name = format!(".{}.{}", name.display(), std::process::id());
+        let path = destination.with_file_name(name);
+        fs::create_dir(&path).map_err(Error::at("make", &path))?;
+        Ok(Self(path))
     }
 
-    fn directory(destination: &Path) -> Result<Self> {
-        let unfinished = Self::file(destination)?;
-        fs::create_dir(&unfinished.path).map_err(Error::at("make", &unfinished.path))?;
-        Ok(unfinished)
+    fn inner(&self) -> PathBuf {
+        self.0.join("inner")
     }
 
     fn keep(self, destination: &Path) -> Result<()> {
-        fs::rename(&self.path, destination).map_err(Error::at("rename to", destination))
+        fs::rename(self.inner(), destination).map_err(Error::at("rename to", destination))
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After the rename, the temporary file no longer exists.
-        let _ = if self.path.is_dir() {
-            fs::remove_dir_all(&self.path)
-        } else {
-            fs::remove_file(&self.path)
-        };
+        let _ = fs::remove_dir_all(&self.0);
     }
 }

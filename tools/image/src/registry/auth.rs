@@ -2,7 +2,7 @@
 //! credential helpers named there.
 
 use super::helper;
-use crate::error::{Error, Result, warn};
+use crate::error::{Error, Result, if_there, unfit, warn};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rootfs::name::HUB;
@@ -10,7 +10,6 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -96,18 +95,10 @@ pub fn find(wanted: Wanted<'_>, file: Option<&Path>) -> Result<Option<Credential
         return of_file(&text, file, wanted);
     }
     for file in usual_files(|name| env::var_os(name).map(PathBuf::from)) {
-        match fs::read(&file) {
-            Ok(text) => {
-                if let Some(found) = of_file(&text, &file, wanted)? {
-                    return Ok(Some(found));
-                }
-            }
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-                ) => {}
-            Err(error) => return Err(Error::at("read", &file)(error)),
+        if let Some(text) = if_there(fs::read(&file)).map_err(Error::at("read", &file))?
+            && let Some(found) = of_file(&text, &file, wanted)?
+        {
+            return Ok(Some(found));
         }
     }
     Ok(None)
@@ -138,9 +129,8 @@ fn of_file(text: &[u8], path: &Path, wanted: Wanted<'_>) -> Result<Option<Creden
         return Ok(by_helper);
     }
     let from = path.display().to_string();
-    let secret = of_entries(&file.auths.unwrap_or_default(), wanted).map_err(|()| {
-        Error::Unfit(format!("the entry of {from} for {} is damaged: log in again", wanted.host))
-    })?;
+    let secret = of_entries(&file.auths.unwrap_or_default(), wanted)
+        .map_err(|()| unfit!("the entry of {from} for {} is damaged: log in again", wanted.host))?;
     Ok(secret.map(|secret| Credentials { secret, from }))
 }
 

@@ -1,7 +1,8 @@
 //! Downloads a blob, and resumes the download after interruptions.
 
-use super::transfer::{PROGRESS, Transfer, of_reader};
+use super::transfer::{PROGRESS, Transfer};
 use super::{Document, Remote, failed};
+use crate::error::Error;
 use report::interrupt;
 use std::io::{self, Read};
 use std::thread;
@@ -53,7 +54,9 @@ impl<'a> Download<'a> {
         let body = match &mut self.body {
             Some(body) => body,
             none => none.insert(
-                self.remote.open(&self.document, self.at, &mut self.repeated).map_err(of_reader)?,
+                self.remote
+                    .open(&self.document, self.at, &mut self.repeated)
+                    .map_err(io::Error::other)?,
             ),
         };
         match body.read(buffer)? {
@@ -80,11 +83,11 @@ impl Read for Download<'_> {
                 Err(error) => error,
             };
             self.body = None;
-            interrupt::check().map_err(|interrupted| of_reader(interrupted.into()))?;
+            interrupt::check().map_err(|interrupted| io::Error::other(Error::from(interrupted)))?;
             self.tries = self.tries.saturating_sub(1);
             if self.tries == 0 || self.repeated / REPEATS > self.size {
                 let reason = format!("given up after {} of {} bytes: {cause}", self.at, self.size);
-                return Err(of_reader(failed(&self.document.what, reason)));
+                return Err(io::Error::other(failed(&self.document.what, reason)));
             }
             self.progress = 0;
             thread::sleep(PAUSE * (TRIES - self.tries));

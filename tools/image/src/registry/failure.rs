@@ -1,6 +1,7 @@
 //! Error messages for failed requests to a registry, with advice.
 
 use super::auth::Credentials;
+use super::is_loopback;
 use serde_json::Value;
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -9,68 +10,52 @@ use ureq::Error;
 /// The maximum length, in characters, of a registry's message that is quoted in an error.
 const LONGEST: usize = 200;
 
-/// The properties of a request that error messages mention.
-pub struct Asked<'a> {
-    /// The host, optionally with a port.
-    pub host: &'a str,
-    /// The proxy, if the environment names one.
-    pub proxy: Option<String>,
-    /// Whether the host is this machine.
-    pub is_here: bool,
-    /// The timeout.
-    pub patience: Duration,
-}
-
-impl Asked<'_> {
-    /// Explains why there was no answer.
-    pub fn unanswered(&self, error: &Error) -> String {
-        let Self { host, is_here, patience, .. } = self;
-        let text = error.to_string();
-        let text = text.trim_start_matches("io: ");
-        let by = self
-            .proxy
-            .as_ref()
-            .map_or_else(String::new, |proxy| format!(" (by the proxy {proxy})"));
-        let kind = match error {
-            Error::Io(error) => Some(error.kind()),
-            _ => None,
-        };
-        if matches!(error, Error::HostNotFound) || text.contains("lookup address") {
-            let cause = text.rsplit(": ").next().unwrap_or_default();
-            return format!(
-                "the name {host} is not found{by}, {cause}: is there a network? \"dayfly image import\" takes an image from a file"
-            );
-        }
-        if text.contains("received corrupt message") {
-            let advice = match is_here {
+/// Explains why there was no answer of `host` (which may have a port) within `patience`, or of the proxy that was asked
+/// instead.
+pub fn unanswered(error: &Error, host: &str, proxy: Option<&str>, patience: Duration) -> String {
+    let text = error.to_string();
+    let text = text.trim_start_matches("io: ");
+    let by = proxy.map_or_else(String::new, |proxy| format!(" (by the proxy {proxy})"));
+    let kind = match error {
+        Error::Io(error) => error.kind(),
+        Error::Timeout(_) => ErrorKind::TimedOut,
+        _ => ErrorKind::Other,
+    };
+    if matches!(error, Error::HostNotFound) || text.contains("lookup address") {
+        let cause = text.rsplit(": ").next().unwrap_or_default();
+        return format!(
+            "the name {host} is not found{by}, {cause}: is there a network? \"dayfly image import\" takes an image from a file"
+        );
+    }
+    if let Some((_, reason)) = text.split_once("invalid peer certificate: ")
+        && reason != "UnknownIssuer"
+    {
+        return format!("the certificate of {host} is refused{by}: {reason}");
+    }
+    match kind {
+        _ if text.contains("received corrupt message") => {
+            let advice = match is_loopback(host) {
                 true => "--plain-http uses HTTP without TLS",
                 false => {
                     "--plain-http is for registries on this host; \"ssh -L\" forwards a registry of another host"
                 }
             };
-            return format!("{host} does not talk TLS{by}: {advice}");
+            format!("{host} does not talk TLS{by}: {advice}")
         }
-        if text.contains("UnknownIssuer") || text.contains("No CA certificates") {
-            return format!(
-                "the certificate of {host} is of an authority that this host does not know{by}: add the authority to those of this host (update-ca-certificates), or name a file with it in SSL_CERT_FILE"
-            );
+        _ if text.contains("UnknownIssuer") || text.contains("No CA certificates") => format!(
+            "the certificate of {host} is of an authority that this host does not know{by}: add the authority to those of this host (update-ca-certificates), or name a file with it in SSL_CERT_FILE"
+        ),
+        ErrorKind::ConnectionRefused => {
+            format!("nobody listens at {host}{by}: is the registry running?")
         }
-        if let Some((_, reason)) = text.split_once("invalid peer certificate: ") {
-            return format!("the certificate of {host} is refused{by}: {reason}");
+        ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable => format!(
+            "{host} is not reachable{by}: is there a network? \"dayfly image import\" takes an image from a file"
+        ),
+        ErrorKind::TimedOut => {
+            let seconds = patience.as_secs();
+            format!("{host} does not answer within {seconds} s{by}; --timeout waits longer")
         }
-        match (error, kind) {
-            (_, Some(ErrorKind::ConnectionRefused)) => {
-                format!("nobody listens at {host}{by}: is the registry running?")
-            }
-            (_, Some(ErrorKind::NetworkUnreachable | ErrorKind::HostUnreachable)) => format!(
-                "{host} is not reachable{by}: is there a network? \"dayfly image import\" takes an image from a file"
-            ),
-            (Error::Timeout(_), _) | (_, Some(ErrorKind::TimedOut)) => format!(
-                "{host} does not answer within {} s{by}; --timeout waits longer",
-                patience.as_secs()
-            ),
-            _ => format!("{host} cannot be asked{by}: {text}"),
-        }
+        _ => format!("{host} cannot be asked{by}: {text}"),
     }
 }
 
@@ -198,8 +183,9 @@ mod tests {
 
     #[test]
     fn who_gets_no_answer_is_told_what_to_do() {
-        let mut asked =
-            Asked { host: "a.test", proxy: None, is_here: true, patience: Duration::from_secs(3) };
+        let unanswered = |error: &Error, host, proxy| {
+            super::unanswered(error, host, proxy, Duration::from_secs(3))
+        };
         let io = |kind, text: &str| Error::Io(std::io::Error::new(kind, text.to_owned()));
         let lookup = "failed to lookup address information: Temporary failure in name resolution";
         for (error, wanted) in [
@@ -209,7 +195,7 @@ mod tests {
             (io(ErrorKind::TimedOut, ""), "within 3 s; --timeout"),
             (
                 io(ErrorKind::InvalidData, "received corrupt message of type X"),
-                "--plain-http uses HTTP",
+                "--plain-http is for registries on this host; \"ssh -L",
             ),
             (
                 io(ErrorKind::InvalidData, "invalid peer certificate: UnknownIssuer"),
@@ -218,12 +204,11 @@ mod tests {
             (io(ErrorKind::InvalidData, "invalid peer certificate: Expired"), "refused: Expired"),
             (Error::TooManyRedirects, "cannot be asked"),
         ] {
-            let text = asked.unanswered(&error);
+            let text = unanswered(&error, "a.test", None);
             assert!(text.contains(wanted), "{text}");
         }
-        asked.is_here = false;
-        asked.proxy = Some("p.test:3128".to_owned());
-        let text = asked.unanswered(&io(ErrorKind::InvalidData, "received corrupt message"));
-        assert!(text.contains("by the proxy p.test:3128") && text.contains("ssh -L"), "{text}");
+        let error = io(ErrorKind::InvalidData, "received corrupt message");
+        let text = unanswered(&error, "localhost:5000", Some("p.test:3128"));
+        assert!(text.contains("by the proxy p.test:3128): --plain-http uses HTTP"), "{text}");
     }
 }

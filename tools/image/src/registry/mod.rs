@@ -16,16 +16,17 @@ mod trust;
 
 use crate::apart::{apart, receive};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure, unfit};
 use crate::oci::{DOCUMENT, Descriptor, INDEX, MANIFEST};
 use crate::reference::Reference;
 use asked_host::{Remembering, last_asked};
 use auth::{Credentials, Wanted};
 use challenge::Challenge;
 use download::Download;
-use failure::{Asked, Sent};
-use report::interrupt;
+use failure::Sent;
+use report::{interrupt, time};
 use rootfs::name::HUB;
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -42,15 +43,21 @@ const HUBS_HOST: &str = "registry-1.docker.io";
 const REFUSAL: u64 = 64 << 10;
 
 /// Options for accessing a registry.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, clap::Args)]
 pub struct Access {
-    /// Whether to use HTTP instead of HTTPS. HTTP is allowed only for a registry on this host, because the transfer is
-    /// not protected.
+    /// Use HTTP instead of HTTPS, only for a registry on this host
+    #[arg(long)]
     pub plain_http: bool,
-    /// A credentials file instead of the default ones.
-    pub auth_file: Option<PathBuf>,
-    /// The timeout of connecting, of the answer, and of each part of a blob.
+    /// Timeout of an answer of the registry, and of each 64 KiB of a layer
+    #[arg(long = "timeout", value_name = "TIME", default_value = "30s", value_parser = patience)]
     pub patience: Duration,
+    /// A file with passwords, as in containers-auth.json(5)
+    #[arg(long = "authfile", value_name = "FILE")]
+    pub auth_file: Option<PathBuf>,
+}
+
+fn patience(text: &str) -> Result<Duration, String> {
+    time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(3600))
 }
 
 /// A repository of a registry.
@@ -92,11 +99,10 @@ impl Remote {
     /// Plain HTTP to a host other than this one; a file with certificates or credentials cannot be read.
     pub fn of(reference: &Reference, access: &Access) -> Result<Self> {
         let (host, repository) = reference.registry()?;
-        if access.plain_http && !is_loopback(&host) {
-            return Err(Error::Unfit(format!(
-                "--plain-http is for registries on this host, but {host} is another host: data could be modified in transit"
-            )));
-        }
+        ensure!(
+            !access.plain_http || is_loopback(&host),
+            "--plain-http is for registries on this host, but {host} is another host: data could be modified in transit"
+        );
         let scheme = if access.plain_http { "http" } else { "https" };
         let tls = TlsConfig::builder().root_certs(trust::roots(&host)?).build();
         let agent = Agent::config_builder()
@@ -128,7 +134,7 @@ impl Remote {
     /// Fetches the manifest or index with the tag or digest of `reference`; returns its descriptor and its text.
     ///
     /// # Errors
-    /// Those of the network and the registry; [`Error::Digest`].
+    /// Those of the network and the registry; the digest differs.
     pub fn find(&self, reference: &Reference) -> Result<(Descriptor, Vec<u8>)> {
         let text = match (&reference.digest, &reference.tag) {
             (Some(digest), _) => digest.to_string(),
@@ -137,20 +143,16 @@ impl Remote {
         let (kind, document) = self.manifest(&text)?;
         let digest = Digest::of(&document);
         if let Some(expected) = reference.digest {
-            expected.same(digest, || format!("{reference}"))?;
+            expected.check(digest, reference)?;
         }
-        let descriptor = Descriptor {
-            media_type: kind,
-            digest,
-            size: document.len() as u64,
-            platform: None,
-            annotations: None,
-        };
-        Ok((descriptor, document))
+        Ok((Descriptor::new(&kind, digest, document.len() as u64), document))
     }
 
     /// Fetches a manifest or index by tag or digest; returns its media type and text.
-    fn manifest(&self, reference: &str) -> Result<(String, Vec<u8>)> {
+    ///
+    /// # Errors
+    /// Those of the network and the registry.
+    pub fn manifest(&self, reference: &str) -> Result<(String, Vec<u8>)> {
         let mark = if reference.contains(':') { '@' } else { ':' };
         let document = Document {
             url: format!("{}/manifests/{reference}", self.base),
@@ -162,19 +164,9 @@ impl Remote {
         let kind = kind.split(';').next().unwrap_or_default().trim().to_owned();
         let text = self.document(response, DOCUMENT + 1).map_err(read_from(&document.what))?;
         if text.len() as u64 > DOCUMENT {
-            return Err(failed(&document.what, "the manifest is too long".to_owned()));
+            return Err(failed(&document.what, "the manifest is too long"));
         }
         Ok((kind, text))
-    }
-
-    /// Fetches a manifest or index that another document refers to.
-    ///
-    /// # Errors
-    /// Those of fetching it; the digest differs.
-    pub fn manifest_of(&self, blob: &Descriptor) -> Result<Vec<u8>> {
-        let (_, text) = self.manifest(&blob.digest.to_string())?;
-        blob.digest.check(&text, "the manifest")?;
-        Ok(text)
     }
 
     /// Opens a blob. An interrupted download is resumed.
@@ -218,8 +210,8 @@ impl Remote {
     fn exchange(
         &self,
         url: &str,
-        call: impl FnOnce() -> std::result::Result<Response<Body>, ureq::Error> + Send + 'static,
-    ) -> std::result::Result<Response<Body>, String> {
+        call: impl FnOnce() -> Result<Response<Body>, ureq::Error> + Send + 'static,
+    ) -> Result<Response<Body>, String> {
         let answer = apart(move || last_asked(call));
         let uri: Option<Uri> = url.parse().ok();
         let host = uri.as_ref().and_then(Uri::authority).map_or(url, |host| host.as_str());
@@ -233,8 +225,7 @@ impl Remote {
             // A proxy is asked instead of each host.
             let last = last.filter(|_| proxy.is_none());
             let host = last.as_deref().unwrap_or(host);
-            let (is_here, patience) = (is_loopback(host), self.patience);
-            Asked { host, proxy: proxy.clone(), is_here, patience }.unanswered(error)
+            failure::unanswered(error, host, proxy.as_deref(), self.patience)
         };
         // Resolving, connecting, sending and the response have separate timeouts.
         match receive(&answer, self.patience * 5) {
@@ -288,22 +279,22 @@ impl Remote {
 
     /// Returns the value of the `Authorization` header that answers a challenge.
     fn authorize(&self, what: &str, challenge: &str) -> Result<String> {
-        let refused = |reason: &str| failed(what, reason.to_owned());
-        match Challenge::parse(challenge) {
+        let (realm, service) = match Challenge::parse(challenge) {
+            Some(Challenge::Bearer { realm, service }) => (realm, service),
             Some(Challenge::Basic) => {
                 let basic = self.credentials.as_ref().and_then(Credentials::basic);
-                basic.ok_or_else(|| {
-                    refused("the registry wants a password: log in with \"podman login\" or \"docker login\", or name a file with --authfile")
-                })
+                return basic.ok_or_else(|| {
+                    failed(what, "the registry wants a password: log in with \"podman login\" or \"docker login\", or name a file with --authfile")
+                });
             }
-            Some(Challenge::Bearer { realm, service }) => {
-                let token = self.token(&realm, service.as_deref());
-                token.map(|token| format!("Bearer {token}")).map_err(|reason| failed(what, reason))
+            None => {
+                let reason =
+                    "the registry refuses access, and does not state the required authentication";
+                return Err(failed(what, reason));
             }
-            None => Err(refused(
-                "the registry refuses access, and does not state the required authentication",
-            )),
-        }
+        };
+        let token = self.token(&realm, service.as_deref());
+        token.map(|token| format!("Bearer {token}")).map_err(|reason| failed(what, reason))
     }
 
     /// Describes the authentication of a request.
@@ -335,14 +326,13 @@ struct Document {
 }
 
 /// Returns the error of a request, or [`Error::Interrupted`] if a signal has arrived.
-fn failed(what: &str, reason: String) -> Error {
-    let error = Error::Registry { what: what.to_owned(), reason };
-    interrupt::check().err().map_or(error, Error::from)
+fn failed(what: &str, reason: impl Display) -> Error {
+    interrupt::check().err().map_or_else(|| unfit!("{what}: {reason}"), Error::from)
 }
 
 /// Returns a function that makes the error of reading a response, or [`Error::Interrupted`] if a signal has arrived.
 fn read_from(what: &str) -> impl FnOnce(io::Error) -> Error {
-    move |cause| failed(what, cause.to_string())
+    move |cause| failed(what, cause)
 }
 
 fn header(response: &Response<Body>, name: &str) -> String {

@@ -5,7 +5,6 @@
 //! the waiting thread checks for signals. An abandoned thread ends with the process.
 
 use crate::apart::receive;
-use crate::error::Error;
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -106,11 +105,6 @@ impl Read for Transfer {
         self.at += count;
         Ok(count)
     }
-}
-
-/// Wraps an error in the type that a [`Read`] implementation returns.
-pub fn of_reader(error: Error) -> io::Error {
-    io::Error::other(error)
 }
 
 #[cfg(test)]

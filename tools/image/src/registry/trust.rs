@@ -1,7 +1,7 @@
 //! Trusted certificate authorities: this host's, and those in Docker's and Podman's directories for a single registry
 //! (containers-certs.d(5)).
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bail, if_there};
 use std::env;
 use std::fs;
 use std::io::ErrorKind;
@@ -37,18 +37,11 @@ fn directories(host: &str, home: Option<&Path>) -> Vec<PathBuf> {
 fn certificates(directory: &Path) -> Result<Vec<Certificate<'static>>> {
     let entries = match fs::read_dir(directory) {
         // Directories that only root may read are ignored for other users.
-        Err(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
-            ) =>
-        {
-            return Ok(Vec::new());
-        }
-        entries => entries.map_err(Error::at("read", directory))?,
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
+        entries => if_there(entries).map_err(Error::at("read", directory))?,
     };
     let mut all = Vec::new();
-    for entry in entries {
+    for entry in entries.into_iter().flatten() {
         let path = entry.map_err(Error::at("read", directory))?.path();
         if path.extension().is_none_or(|end| end != "crt") {
             continue;
@@ -61,7 +54,7 @@ fn certificates(directory: &Path) -> Result<Vec<Certificate<'static>>> {
         }));
         if all.len() == before {
             let path = path.display();
-            return Err(Error::Unfit(format!("{path} contains no certificate in PEM format")));
+            bail!("{path} contains no certificate in PEM format");
         }
     }
     Ok(all)

@@ -3,14 +3,14 @@
 
 use super::mounted::{Mounted, directories, homes, release, try_lock};
 use super::options::Gc;
-use super::{Result, plain};
+use crate::error::{Result, unfit};
 use report::count::counted;
 use rootfs::home::Judge;
 use std::path::Path;
 
 /// Removes abandoned mounts, directories and id ranges, and prints how many were removed.
 pub(super) fn collect(options: &Gc) -> Result<()> {
-    let store = options.places.store()?;
+    let store = options.places.store.directory()?;
     let leases = options.places.leases()?;
     let mut left = Left::default();
     for home in homes(&store)? {
@@ -22,10 +22,9 @@ pub(super) fn collect(options: &Gc) -> Result<()> {
         };
         left.add(mounts);
     }
-    let containers = collect_containers(&store)?;
-    let (directories, mounts) =
-        (left.directories + containers.directories, left.mounts + containers.mounts);
-    let ranges = leases.sweep().map_err(plain)?;
+    collect_containers(&store, &mut left)?;
+    let ranges = leases.sweep()?;
+    let Left { directories, mounts } = left;
     let (directories, mounts) = (counted(directories, "directory"), counted(mounts, "mount"));
     println!("{directories}, {mounts}, {} of ids removed", counted(ranges, "range"));
     Ok(())
@@ -48,21 +47,18 @@ impl Left {
     }
 }
 
-/// Removes the directories of containers that no longer exist, and the mounts below these directories; returns the
-/// counts. `dayfly image gc` also calls this function.
+/// Removes the directories of containers that no longer exist, and the mounts below these directories, and counts them.
+/// `dayfly image gc` also calls this function.
 ///
 /// # Errors
 /// A directory that cannot be read or removed.
-pub fn collect_containers(store: &Path) -> Result<Left> {
-    let mut left = Left::default();
+pub fn collect_containers(store: &Path, left: &mut Left) -> Result<()> {
     let mut judge = Judge::default();
     for directory in directories(&store.join("containers"))? {
-        let home = directory.to_string_lossy();
-        match judge.is_left(&home) {
-            Ok(true) => left.add(release(&directory)?),
-            Ok(false) => {}
-            Err(error) => return Err(format!("{}: {error}", directory.display())),
+        let is_left = judge.is_left(&directory.to_string_lossy());
+        if is_left.map_err(|error| unfit!("{}: {error}", directory.display()))? {
+            left.add(release(&directory)?);
         }
     }
-    Ok(left)
+    Ok(())
 }

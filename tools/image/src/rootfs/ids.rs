@@ -1,7 +1,7 @@
 //! `dayfly rootfs ids`
 
 use super::options::List;
-use super::{Result, plain};
+use crate::error::Result;
 use report::{Format, Table, say, sayln};
 use rootfs::ids::RANGE;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Lists the leased id ranges.
 pub(super) fn list(options: &List) -> Result<()> {
-    let leases = options.places.leases()?.list().map_err(plain)?;
+    let leases = options.places.leases()?.list()?;
     if options.format == Format::Json {
         let all = leases.iter().map(|lease| {
             json!({

@@ -1,9 +1,8 @@
 //! `dayfly rootfs mount`
 
-use super::mounted::{Mounted, c_path, release, try_lock};
+use super::mounted::{Mounted, release, try_lock};
 use super::options::Mount;
-use super::{Result, at, plain};
-use crate::error::warn;
+use crate::error::{Error, Result, bail, c_path, ensure, unfit, warn};
 use rootfs::ids::{Config, Grants, RANGE};
 use rootfs::{Assembly, Layers, Mode, Recipe, Upper, image};
 use rustix::fs::CWD;
@@ -20,23 +19,20 @@ const TAKES_ROOT: &str =
 
 /// Mounts layers at a directory.
 pub(super) fn mount(options: &Mount) -> Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        return Err(TAKES_ROOT.to_owned());
-    }
-    let store = options.places.store()?;
-    let directory = fs::canonicalize(&options.directory)
-        .map_err(at(format_args!("open {}", options.directory.display())))?;
-    if !directory.is_dir() {
-        return Err(format!(
-            "mount at {}: it is not a directory, and a root filesystem is mounted at one: make one with mkdir, and name \
+    ensure!(rustix::process::geteuid().is_root(), "{TAKES_ROOT}");
+    let store = options.places.store.directory()?;
+    let directory =
+        fs::canonicalize(&options.directory).map_err(Error::at("open", &options.directory))?;
+    ensure!(
+        directory.is_dir(),
+        "mount at {}: it is not a directory, and a root filesystem is mounted at one: make one with mkdir, and name \
              that",
-            directory.display()
-        ));
-    }
+        directory.display()
+    );
     let (image, layers) = layers(options, &store.to_string_lossy())?;
     let home = Mounted::home_of(&store, &directory);
-    fs::create_dir_all(&home).map_err(at(format_args!("mkdir {}", home.display())))?;
-    let taken = || format!("{} is mounted already, or about to be", directory.display());
+    fs::create_dir_all(&home).map_err(Error::at("mkdir", &home))?;
+    let taken = || unfit!("{} is mounted already, or about to be", directory.display());
     let _lock = try_lock(&home)?.ok_or_else(taken)?;
     let leases = options.places.leases()?;
     match Mounted::read(&home)? {
@@ -60,7 +56,7 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
         layers: layers.len(),
         ids: None,
         since: u64::try_from(since).unwrap_or_default(),
-        namespace: rootfs::own_mount_namespace().map_err(|error| error.to_string())?,
+        namespace: rootfs::own_mount_namespace()?,
     };
     let done = take_ids(options, &mut record).and_then(|()| {
         let recipe = recipe(options, layers, &record)?;
@@ -80,32 +76,32 @@ pub(super) fn mount(options: &Mount) -> Result<()> {
 fn layers(options: &Mount, store: &str) -> Result<(Option<String>, Layers)> {
     let source = &options.source;
     if source.starts_with(['/', '.']) {
-        let text = fs::read_to_string(source).map_err(at(format_args!("read {source}")))?;
-        return Ok((None, Layers::anywhere(&text).map_err(plain)?));
+        let text = fs::read_to_string(source).map_err(Error::at("read", source))?;
+        return Ok((None, Layers::anywhere(&text)?));
     }
-    let found = image::look_up(store, source).map_err(plain)?;
+    let found = image::look_up(store, source)?;
     if let Some(remark) = found.remark(source) {
         warn(&remark);
     }
     let image = found.directory;
     let path = format!("{image}/layers");
-    let text = fs::read_to_string(&path).map_err(at(format_args!("read {path}")))?;
-    Ok((Some(image), Layers::of_store(&text).map_err(plain)?))
+    let text = fs::read_to_string(&path).map_err(Error::at("read", path))?;
+    Ok((Some(image), Layers::of_store(&text)?))
 }
 
 /// Keeps an image from being removed while the mount's directory exists.
 fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
     let link = home.join("image");
     // Images are removed under the same lock, so this image cannot disappear meanwhile.
-    let _lock = image::lock(&store.to_string_lossy()).map_err(|error| error.to_string())?;
+    let _lock = image::lock(&store.to_string_lossy())?;
     // A killed command may have left a link.
     let _ = fs::remove_file(&link);
-    symlink(image, &link).map_err(at(format_args!("symlink {}", link.display())))?;
+    symlink(image, &link).map_err(Error::at("symlink", &link))?;
     match Path::new(image).exists() {
         true => Ok(()),
         false => {
             let _ = release(home);
-            Err(format!("image {image} has just been removed"))
+            bail!("image {image} has just been removed")
         }
     }
 }
@@ -113,21 +109,21 @@ fn pin(store: &Path, home: &Path, image: &str) -> Result<()> {
 fn take_ids(options: &Mount, record: &mut Mounted) -> Result<()> {
     let grants = || {
         let user = options.subid_user.as_deref();
-        Grants::read(&Config { user, ..Config::default() }).map_err(plain)
+        Grants::read(&Config { user, ..Config::default() })
     };
     record.ids = match options.uid_range.as_str() {
         "host" => None,
-        "shared" => Some((grants()?.shared().map_err(plain)?, RANGE, false)),
+        "shared" => Some((grants()?.shared()?, RANGE, false)),
         "auto" => {
             let first = options.places.leases()?.take(&grants()?, &record.owner());
-            Some((first.map_err(plain)?, RANGE, true))
+            Some((first?, RANGE, true))
         }
         range => {
             let numbers = range.split_once(':');
             let numbers =
                 numbers.and_then(|(first, count)| Some((first.parse().ok()?, count.parse().ok()?)));
             let (first, count) = numbers.ok_or_else(|| {
-                format!("--uid-range {range}: must be auto, shared, host or START:COUNT")
+                unfit!("--uid-range {range}: must be auto, shared, host or START:COUNT")
             })?;
             Some((first, count, false))
         }
@@ -140,8 +136,8 @@ fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
     let mode = match options.rootfs_mode.as_str() {
         "auto" => Mode::choose(version, &layers, record.ids.is_some()),
         name => {
-            let mode = Mode::parse(name).ok_or_else(|| format!("no rootfs mode {name}"))?;
-            mode.check(version).map_err(plain)?;
+            let mode = Mode::parse(name).ok_or_else(|| unfit!("no rootfs mode {name}"))?;
+            mode.check(version)?;
             mode
         }
     };
@@ -167,31 +163,32 @@ fn recipe(options: &Mount, layers: Layers, record: &Mounted) -> Result<Recipe> {
 fn attach(recipe: &Recipe, record: &Mounted) -> Result<()> {
     let mut assembly = Assembly::new(recipe);
     let tree = match recipe.mode {
-        Mode::Copy => assembly.copy_layers().map_err(plain)?,
+        Mode::Copy => assembly.copy_layers()?,
         mode => {
             let user_namespace = record.ids.map(user_namespace).transpose()?;
-            assembly.map_layers(user_namespace.as_ref().map(AsFd::as_fd)).map_err(plain)?;
+            assembly.map_layers(user_namespace.as_ref().map(AsFd::as_fd))?;
             if !mode.is_attached() {
-                assembly.open_layers().map_err(plain)?;
+                assembly.open_layers()?;
             }
-            assembly.make_upper().map_err(plain)?;
-            let tree = assembly.assemble().map_err(plain)?;
-            assembly.detach_layers().map_err(plain)?;
+            assembly.make_upper()?;
+            let tree = assembly.assemble()?;
+            assembly.detach_layers()?;
             tree
         }
     };
     // Devices of an image must not be usable on the host.
     let nodev = MountAttr { set: attr::NODEV, ..MountAttr::default() };
-    mount_setattr(tree.as_fd(), false, &nodev).map_err(at("mount_setattr"))?;
+    mount_setattr(tree.as_fd(), false, &nodev)
+        .map_err(Error::at("mount_setattr", &record.directory))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(tree, c"", CWD, &record.directory, flags)
-        .map_err(at(format_args!("mount at {}", record.directory.display())))
+        .map_err(Error::at("mount at", &record.directory))
 }
 
 fn user_namespace((first, count, _): (u32, u32, bool)) -> Result<OwnedFd> {
-    let proc = fs::File::open("/proc").map_err(at("open /proc"))?;
+    let proc = fs::File::open("/proc").map_err(Error::at("open", "/proc"))?;
     let map = format!("0 {first} {count}\n");
-    sys::user_namespace::make(proc.as_fd(), &map, &map).map_err(|error| error.to_string())
+    Ok(sys::user_namespace::make(proc.as_fd(), &map, &map)?)
 }
 
 fn version() -> (u32, u32) {

@@ -1,18 +1,17 @@
 //! The state of a mount: a directory in the store, named after the mount point, with its changes and a record.
 
 use super::options::List;
-use super::{Result, at, plain};
+use crate::error::{Error, Result, c_path, if_there, unfit};
 use report::{Format, Table, say, sayln};
 use rootfs::home::Judge;
 use rootfs::ids::{Leases, Owner};
 use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The directory of the mounts' state in a store.
@@ -21,9 +20,10 @@ const MOUNTS: &str = "mounts";
 const RECORD: &str = "record";
 
 /// A mount.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Mounted {
     /// The directory of the mount in the store.
+    #[serde(skip)]
     pub home: PathBuf,
     /// The mount point.
     pub directory: PathBuf,
@@ -34,10 +34,13 @@ pub(super) struct Mounted {
     /// The number of layers.
     pub layers: usize,
     /// The first id of the mount, the number of ids, and whether the ids were leased for this mount.
+    #[serde(default)]
     pub ids: Option<(u32, u32, bool)>,
     /// The time when the mount was made, in nanoseconds since 1970.
+    #[serde(default)]
     pub since: u64,
     /// The inode of the mount namespace in which the mount was made; 0 if unknown.
+    #[serde(default)]
     pub namespace: u64,
 }
 
@@ -55,43 +58,23 @@ impl Mounted {
 
     /// Writes the record; from then on, `umount` can undo everything.
     pub fn write(&self) -> Result<()> {
-        let ids = self.ids.map(|(first, count, own)| json!([first, count, own]));
-        let text = json!({
-            "directory": self.directory, "source": self.source, "mode": self.mode,
-            "layers": self.layers, "ids": ids, "since": self.since, "namespace": self.namespace,
-        });
         let new = self.home.join("record.new");
-        fs::write(&new, text.to_string())
+        serde_json::to_vec(self)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&new, text))
             .and_then(|()| fs::rename(&new, self.home.join(RECORD)))
-            .map_err(at(format_args!("write {}", new.display())))
+            .map_err(Error::at("write", &new))
     }
 
     /// Reads a record; returns `None` if the record was never finished.
     pub fn read(home: &Path) -> Result<Option<Self>> {
         let path = home.join(RECORD);
-        let text = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            text => text.map_err(at(format_args!("read {}", path.display())))?,
-        };
-        let damaged = |why: &str| format!("{} is damaged: {why}", path.display());
-        let value: Value = serde_json::from_slice(&text).map_err(|e| damaged(&e.to_string()))?;
-        // Without the mount point, nothing tells whether the mount still exists.
-        if !value["directory"].is_string() {
-            return Err(damaged("it names no directory"));
-        }
-        let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
-        let number = |value: &Value| value.as_u64().and_then(|number| u32::try_from(number).ok());
-        let ids = number(&value["ids"][0]).zip(number(&value["ids"][1]));
-        Ok(Some(Self {
-            home: home.to_owned(),
-            directory: word("directory").into(),
-            source: word("source"),
-            mode: word("mode"),
-            layers: number(&value["layers"]).unwrap_or_default() as usize,
-            ids: ids.map(|(first, count)| (first, count, value["ids"][2] == true)),
-            since: value["since"].as_u64().unwrap_or_default(),
-            namespace: value["namespace"].as_u64().unwrap_or_default(),
-        }))
+        let text = if_there(fs::read(&path)).map_err(Error::at("read", &path))?;
+        let record = text.map(|text| {
+            serde_json::from_slice(&text)
+                .map_err(|error| unfit!("{} is damaged: {error}", path.display()))
+        });
+        Ok(record.transpose()?.map(|record| Self { home: home.to_owned(), ..record }))
     }
 
     /// Reads all records of a store.
@@ -120,7 +103,7 @@ impl Mounted {
 
     /// Returns whether the mount exists or, as far as can be seen here, may exist in another mount namespace.
     pub fn may_exist(&self) -> Result<bool> {
-        let is_gone = || Judge::default().is_out_of_sight(self.namespace).map_err(plain);
+        let is_gone = || Judge::default().is_out_of_sight(self.namespace);
         Ok(self.is_mounted() || !is_gone()?)
     }
 
@@ -129,7 +112,7 @@ impl Mounted {
     pub fn release(&self, leases: &Leases) -> Result<usize> {
         let mounts = release(&self.home)?;
         if let Some((first, _, true)) = self.ids {
-            leases.give_back(first, &self.owner()).map_err(plain)?;
+            leases.give_back(first, &self.owner())?;
         }
         Ok(mounts)
     }
@@ -151,11 +134,8 @@ pub(super) fn homes(store: &Path) -> Result<Vec<PathBuf>> {
 
 /// Returns the directories in the directory `path`, or none if `path` does not exist.
 pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(at(format_args!("read {}", path.display())))?,
-    };
-    let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    let entries = if_there(fs::read_dir(path)).map_err(Error::at("read", path))?;
+    let mut all: Vec<PathBuf> = entries.into_iter().flatten().flatten().map(|e| e.path()).collect();
     all.sort();
     Ok(all)
 }
@@ -164,25 +144,21 @@ pub(super) fn directories(path: &Path) -> Result<Vec<PathBuf>> {
 /// mounts.
 pub(super) fn release(home: &Path) -> Result<usize> {
     let path = c_path(home)?;
-    let mounts = rootfs::unmount_below(&path).map_err(|error| error.to_string())?;
-    rootfs::remove_all(&path).map_err(|error| error.to_string())?;
+    let mounts = rootfs::unmount_below(&path)?;
+    rootfs::remove_all(&path)?;
     Ok(mounts)
 }
 
 /// Locks a directory until the descriptor is closed; returns `None` if another process holds the lock.
 pub(super) fn try_lock(home: &Path) -> Result<Option<OwnedFd>> {
-    let directory = fs::File::open(home).map_err(at(format_args!("open {}", home.display())))?;
-    let directory = OwnedFd::from(directory);
-    Ok(flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok().then_some(directory))
-}
-
-pub(super) fn c_path(path: &Path) -> Result<CString> {
-    CString::new(path.as_os_str().as_bytes()).map_err(at(format_args!("find {}", path.display())))
+    let directory = fs::File::open(home).map_err(Error::at("open", home))?;
+    let is_free = flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok();
+    Ok(is_free.then(|| directory.into()))
 }
 
 /// Lists the mounts: `dayfly rootfs ls`.
 pub(super) fn list(options: &List) -> Result<()> {
-    let all = Mounted::all(&options.places.store()?)?;
+    let all = Mounted::all(&options.places.store.directory()?)?;
     if options.format == Format::Json {
         let all = all.iter().map(|record| {
             json!({

@@ -1,14 +1,14 @@
 //! Random access to the files of an archive that contains an image.
 
-use super::scratch::{self, From};
-use crate::digest::Digest;
-use crate::error::{Error, Result};
+use super::{read_up_to, scratch};
+use crate::digest::{Digest, Hashed};
+use crate::error::{Error, Result, bail, ensure};
 use crate::oci::DOCUMENT;
 use crate::unpack::Limits;
-use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub struct Archive {
     path: PathBuf,
     files: BTreeMap<String, Place>,
     /// The file names of blobs, if they differ from the names in an OCI layout (`blobs/sha256/HEX`).
-    blobs: BTreeMap<Digest, String>,
+    pub blobs: BTreeMap<Digest, String>,
 }
 
 #[derive(Debug, Clone)]
@@ -43,17 +43,15 @@ impl Archive {
     /// # Errors
     /// Those of reading; the file is not an archive, or exceeds `limits`.
     pub fn open(path: &Path, scratch: &Path, limits: &Limits) -> Result<Self> {
-        let from = if path == Path::new("-") {
-            From::Pipe(Box::new(io::stdin().lock()))
-        } else {
-            let file = File::open(path).map_err(Error::at("open", path))?;
-            match file.metadata().map_err(Error::at("read", path))?.is_file() {
-                true => From::File(file),
-                false => From::Pipe(Box::new(file)),
-            }
+        let is_stdin = path == Path::new("-");
+        let shown = if is_stdin { Path::new("standard input") } else { path };
+        let file = match is_stdin {
+            true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+            false => File::open(path),
         };
-        let shown = if path == Path::new("-") { Path::new("standard input") } else { path };
-        let file = scratch::plain(from, shown, scratch, limits)?;
+        let file = file.map_err(Error::at("open", shown))?;
+        let is_file = file.metadata().map_err(Error::at("read", shown))?.is_file();
+        let file = scratch::plain(file, is_file && !is_stdin, shown, scratch, limits)?;
         // The crate's error text contains bytes of the file.
         let files = scan(&file).map_err(|_| scratch::no_archive(shown))?;
         Ok(Self { file, path: shown.to_owned(), files, blobs: BTreeMap::new() })
@@ -65,20 +63,14 @@ impl Archive {
         self.files.contains_key(name)
     }
 
-    /// Sets the file names of blobs, by digest.
-    pub fn name_blobs(&mut self, blobs: BTreeMap<Digest, String>) {
-        self.blobs = blobs;
-    }
-
     /// Opens a blob.
     ///
     /// # Errors
     /// The blob does not exist.
     pub fn blob(&self, digest: &Digest) -> Result<Box<dyn Read + Send + '_>> {
-        match self.blobs.get(digest) {
-            Some(name) => self.open_file(name),
-            None => self.open_file(&format!("blobs/sha256/{}", digest.hex())),
-        }
+        let name = self.blobs.get(digest).cloned();
+        let name = name.unwrap_or_else(|| format!("blobs/sha256/{}", digest.hex()));
+        Ok(Box::new(self.file(&name)?))
     }
 
     /// Reads a document.
@@ -86,12 +78,8 @@ impl Archive {
     /// # Errors
     /// The document does not exist or is too long; those of reading.
     pub fn read(&self, name: &str) -> Result<Vec<u8>> {
-        let mut text = Vec::new();
-        let reading = Error::at("read", self.path.join(name));
-        self.open_file(name)?.take(DOCUMENT + 1).read_to_end(&mut text).map_err(reading)?;
-        if text.len() as u64 > DOCUMENT {
-            return Err(Error::Unfit(format!("{name} of {} is too long", self.path.display())));
-        }
+        let text = read_up_to(self.file(name)?, DOCUMENT + 1, self.path.join(name))?;
+        ensure!(text.len() as u64 <= DOCUMENT, "{name} of {} is too long", self.path.display());
         Ok(text)
     }
 
@@ -100,25 +88,19 @@ impl Archive {
     /// # Errors
     /// The file does not exist; those of reading.
     pub fn hash(&self, name: &str) -> Result<(Digest, u64)> {
-        let mut hash = Sha256::new();
-        let mut reader = BufReader::with_capacity(256 << 10, self.open_file(name)?);
-        let mut length = 0;
-        loop {
+        let (mut file, mut hash) = (self.file(name)?, Hashed::new(io::sink()));
+        let mut end = false;
+        while !end {
             report::interrupt::check()?;
-            let bytes = reader.fill_buf().map_err(Error::at("read", self.path.join(name)))?;
-            if bytes.is_empty() {
-                return Ok((Digest::finish(hash), length));
-            }
-            hash.update(bytes);
-            length += bytes.len() as u64;
-            let count = bytes.len();
-            reader.consume(count);
+            let count = io::copy(&mut (&mut file).take(1 << 20), &mut hash);
+            end = count.map_err(Error::at("read", self.path.join(name)))? == 0;
         }
+        Ok((hash.digest(), hash.length))
     }
 
-    fn open_file(&self, name: &str) -> Result<Box<dyn Read + Send + '_>> {
+    fn file(&self, name: &str) -> Result<Part<'_>> {
         let (at, left) = self.place(name)?;
-        Ok(Box::new(Part { file: &self.file, at, left }))
+        Ok(Part { file: &self.file, at, left })
     }
 
     /// Returns the offset of a file in the archive and its length.
@@ -134,7 +116,7 @@ impl Archive {
                 None => break,
             }
         }
-        Err(Error::Unfit(format!("{} has no {name}", self.path.display())))
+        bail!("{} has no {name}", self.path.display())
     }
 }
 

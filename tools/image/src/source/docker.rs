@@ -3,8 +3,8 @@
 use super::archive::Archive;
 use super::{Blobs, Source};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
-use crate::oci::{CONFIG, Descriptor, ImageConfig, LAYER, MANIFEST, Manifest, parse};
+use crate::error::{Error, Result, unfit};
+use crate::oci::{CONFIG, Descriptor, ImageConfig, LAYER, Manifest, parse};
 use crate::reference::Reference;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -30,16 +30,12 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
     let config: ImageConfig = parse(&config_text, &item.config)?;
     config.check()?;
     let digest = Digest::of(&config_text);
-    let mut manifest = Manifest {
-        schema_version: 2,
-        media_type: Some(MANIFEST[0].to_owned()),
-        config: descriptor(CONFIG[0], digest, config_text.len() as u64),
-        layers: vec![descriptor(LAYER, digest, 0); item.layers.len()],
-        annotations: None,
-    };
+    let layers = vec![Descriptor::new(LAYER, digest, 0); item.layers.len()];
+    let config_blob = Descriptor::new(CONFIG[0], digest, config_text.len() as u64);
+    let mut manifest = Manifest::new(config_blob, layers, None);
     // The manifest is checked before layers are read.
     manifest.check()?;
-    let (mut blobs, mut hashed) = (BTreeMap::new(), BTreeMap::new());
+    let mut hashed = BTreeMap::new();
     for (name, layer) in item.layers.iter().zip(&mut manifest.layers) {
         // Many names may refer to the same file.
         let place = archive.place(name)?;
@@ -47,16 +43,15 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
             Some(&known) => known,
             None => *hashed.entry(place).or_insert(archive.hash(name)?),
         };
-        blobs.insert(digest, name.clone());
-        *layer = descriptor(LAYER, digest, size);
+        archive.blobs.insert(digest, name.clone());
+        *layer = Descriptor::new(LAYER, digest, size);
     }
-    let manifest_text = serde_json::to_vec(&manifest)
-        .map_err(|error| Error::at("write", "manifest")(error.into()))?;
-    archive.name_blobs(blobs);
+    let manifest_text = serde_json::to_vec(&manifest).map_err(Error::at("write", "manifest"))?;
     let tags = item.repo_tags.iter().flatten();
     let names = tags.filter_map(|tag| Reference::parse(tag).ok()).collect();
+    let blobs = Blobs::Archive(archive);
     Ok(Source {
-        blobs: Blobs::Archive(archive),
+        blobs,
         manifest_text,
         manifest,
         config_text,
@@ -67,28 +62,18 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
 }
 
 fn choose<'a>(items: &'a [Item], tag: Option<&str>) -> Result<&'a Item> {
-    let tags = |item: &'a Item| item.repo_tags.iter().flatten();
-    let named = |item: &&Item, tag: &str| {
-        item.repo_tags
-            .iter()
-            .flatten()
-            .any(|name| name == tag || name.ends_with(&format!(":{tag}")))
+    let tags = |item: &'a Item| item.repo_tags.iter().flatten().map(String::as_str);
+    let found = match (items, tag) {
+        ([one], None) => Some(one),
+        (_, None) => None,
+        (_, Some(tag)) => {
+            let end = format!(":{tag}");
+            let is = |name: &str| name == tag || name.ends_with(&end);
+            items.iter().find(|item| tags(item).any(is))
+        }
     };
-    match (items, tag) {
-        ([one], None) => Ok(one),
-        (_, Some(tag)) if items.iter().any(|item| named(&item, tag)) => {
-            items.iter().find(|item| named(item, tag)).ok_or_else(|| Error::Unfit(String::new()))
-        }
-        _ => {
-            let there: Vec<&str> = items.iter().flat_map(tags).map(String::as_str).collect();
-            Err(Error::Unfit(format!(
-                "add :NAME to the path of the archive, which contains {}",
-                there.join(", ")
-            )))
-        }
-    }
-}
-
-fn descriptor(kind: &str, digest: Digest, size: u64) -> Descriptor {
-    Descriptor { media_type: kind.to_owned(), digest, size, platform: None, annotations: None }
+    found.ok_or_else(|| {
+        let there: Vec<&str> = items.iter().flat_map(tags).collect();
+        unfit!("add :NAME to the path of the archive, which contains {}", there.join(", "))
+    })
 }

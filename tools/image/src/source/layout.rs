@@ -1,48 +1,16 @@
 //! The OCI image layout: a directory with `index.json` and `blobs`, or an archive of one.
 
-use super::archive::Archive;
 use super::{Blobs, Source};
-use crate::error::{Error, Result};
-use crate::oci::{DOCUMENT, Descriptor, FULL_NAME, Index, Platform, REF_NAME, parse};
+use crate::error::{Result, unfit};
+use crate::oci::{Descriptor, FULL_NAME, Index, Platform, REF_NAME, parse};
 use crate::reference::Reference;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
-/// Opens the image `tag` of the layout in `directory`.
+/// Opens the image `tag` of the layout in `blobs`, whose index is `text`. `path` is the directory or the archive.
 ///
 /// # Errors
 /// Those of reading; several images match.
-pub fn open(directory: &Path, tag: Option<&str>, platform: &Platform) -> Result<Source> {
-    let path = directory.join("index.json");
-    if !path.exists() {
-        return Err(Error::Unfit(format!(
-            "{} contains no image: an OCI layout has an index.json",
-            directory.display()
-        )));
-    }
-    let mut text = Vec::new();
-    File::open(&path)
-        .and_then(|file| file.take(DOCUMENT).read_to_end(&mut text))
-        .map_err(Error::at("read", &path))?;
-    find(Blobs::Layout(directory.to_owned()), &text, directory, tag, platform)
-}
-
-/// Opens the image `tag` of the layout in an archive.
-///
-/// # Errors
-/// As [`open`].
-pub fn open_archive(
-    archive: Archive,
-    path: &Path,
-    tag: Option<&str>,
-    platform: &Platform,
-) -> Result<Source> {
-    let text = archive.read("index.json")?;
-    find(Blobs::Archive(archive), &text, path, tag, platform)
-}
-
-fn find(
+pub fn open(
     blobs: Blobs,
     text: &[u8],
     path: &Path,
@@ -52,7 +20,8 @@ fn find(
     let index: Index = parse(text, &format!("index.json of {}", path.display()))?;
     let chosen = choose(&index, path, tag, platform)?;
     let names = names(chosen, path, tag);
-    Source::follow(blobs, chosen, platform, names)
+    let text = blobs.document(chosen)?;
+    Source::follow(blobs, chosen.clone(), text, platform, names)
 }
 
 /// Returns the entry whose name matches `tag`, or any entry if there is no tag. If several entries match, returns the
@@ -64,36 +33,22 @@ fn choose<'a>(
     platform: &Platform,
 ) -> Result<&'a Descriptor> {
     let all = &index.manifests;
-    let named: Vec<&Descriptor> = match tag {
-        Some(tag) => {
-            all.iter().filter(|entry| name(entry).is_some_and(|name| is(name, tag))).collect()
-        }
-        None => all.iter().collect(),
+    let is_named = |entry: &&Descriptor| {
+        tag.is_none_or(|tag| entry.annotation(REF_NAME).is_some_and(|name| is(name, tag)))
     };
-    let fits = |entry: &&&Descriptor| entry.platform.as_ref().is_some_and(|p| platform.takes(p));
-    let fitting: Vec<&&Descriptor> = named.iter().filter(fits).collect();
-    match (&named[..], &fitting[..]) {
-        ([one], _) => Ok(one),
-        (_, [one]) => Ok(one),
-        _ => {
-            let there: Vec<&str> = all.iter().filter_map(name).collect();
-            Err(Error::Unfit(match (tag, &there[..]) {
-                (_, []) => format!("{} has {} images without names", path.display(), all.len()),
-                (Some(tag), there) => {
-                    format!("{} has no image {tag}, but {}", path.display(), there.join(", "))
-                }
-                (None, there) => format!(
-                    "{} has several images: add one of :{}",
-                    path.display(),
-                    there.join(", :")
-                ),
-            }))
-        }
+    let named: Vec<&Descriptor> = all.iter().filter(is_named).collect();
+    let fits = |entry: &&Descriptor| entry.platform.as_ref().is_some_and(|p| platform.takes(p));
+    let fitting: Vec<&Descriptor> = named.iter().copied().filter(fits).collect();
+    if let ([one], _) | (_, [one]) = (&named[..], &fitting[..]) {
+        return Ok(one);
     }
-}
-
-fn name(entry: &Descriptor) -> Option<&str> {
-    entry.annotations.as_ref()?.get(REF_NAME).map(String::as_str)
+    let there: Vec<&str> = all.iter().filter_map(|entry| entry.annotation(REF_NAME)).collect();
+    let path = path.display();
+    Err(match (tag, &there[..]) {
+        (_, []) => unfit!("{path} has {} images without names", all.len()),
+        (Some(tag), there) => unfit!("{path} has no image {tag}, but {}", there.join(", ")),
+        (None, there) => unfit!("{path} has several images: add one of :{}", there.join(", :")),
+    })
 }
 
 /// Returns whether `name`, a tag or a full reference, matches the requested tag.
@@ -104,15 +59,14 @@ fn is(name: &str, tag: &str) -> bool {
 /// Returns the name of the image: the full name in the layout. If the layout contains only a tag, the name is the
 /// layout's file name without its extensions, with this tag.
 fn names(entry: &Descriptor, path: &Path, tag: Option<&str>) -> Vec<Reference> {
-    let full = entry.annotations.as_ref().and_then(|all| all.get(FULL_NAME));
-    let name = name(entry).or(tag);
-    let whole = full.map(String::as_str).or(name.filter(|name| name.contains([':', '/'])));
-    if let Some(reference) = whole.and_then(|text| Reference::parse(text).ok()) {
+    let name = entry.annotation(REF_NAME).or(tag);
+    let full = entry.annotation(FULL_NAME).or(name.filter(|name| name.contains([':', '/'])));
+    if let Some(reference) = full.and_then(|text| Reference::parse(text).ok()) {
         return vec![reference];
     }
     let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let stem = ["zst", "gz", "tar", "oci"].iter().fold(file, |stem, end| {
-        stem.strip_suffix(end).and_then(|s| s.strip_suffix('.')).unwrap_or(stem)
-    });
+    let stem = [".zst", ".gz", ".tar", ".oci"]
+        .iter()
+        .fold(file, |stem, end| stem.strip_suffix(end).unwrap_or(stem));
     Reference::parse(&format!("{stem}:{}", name.unwrap_or("latest"))).into_iter().collect()
 }

@@ -6,7 +6,7 @@ mod layout;
 mod scratch;
 
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, ensure, unfit};
 use crate::oci::{
     DOCUMENT, Descriptor, INDEX, ImageConfig, Index, MANIFEST, Manifest, Platform, parse,
 };
@@ -51,29 +51,32 @@ impl Blobs {
     /// Reads a document and checks its digest.
     ///
     /// # Errors
-    /// Those of reading, [`Error::Size`] and [`Error::Digest`].
+    /// Those of reading; the length or the digest differs.
     pub fn document(&self, blob: &Descriptor) -> Result<Vec<u8>> {
-        if let Self::Registry(remote) = self
-            && (INDEX.contains(&blob.media_type.as_str())
-                || MANIFEST.contains(&blob.media_type.as_str()))
-        {
-            return remote.manifest_of(blob);
-        }
         let (digest, expected) = (blob.digest, blob.size);
-        if expected > DOCUMENT {
-            return Err(Error::Unfit(format!("document {digest} is longer than {DOCUMENT} bytes")));
-        }
-        let mut text = Vec::new();
-        self.open(blob)?
-            .take(expected + 1)
-            .read_to_end(&mut text)
-            .map_err(Error::at("read", digest.to_string()))?;
-        if text.len() as u64 != expected {
-            return Err(Error::Size { blob: digest, expected, found: text.len() as u64 });
-        }
-        digest.check(&text, "the document")?;
+        let text = match self {
+            Self::Registry(remote) if blob.is(INDEX) || blob.is(MANIFEST) => {
+                remote.manifest(&digest.to_string())?.1
+            }
+            _ => {
+                ensure!(expected <= DOCUMENT, "document {digest} is longer than {DOCUMENT} bytes");
+                let text = read_up_to(self.open(blob)?, expected + 1, digest.to_string())?;
+                if text.len() as u64 != expected {
+                    return Err(blob.wrong_size(text.len() as u64));
+                }
+                text
+            }
+        };
+        digest.check(Digest::of(&text), "the document")?;
         Ok(text)
     }
+}
+
+/// Reads at most `most` bytes; `path` is used in errors.
+fn read_up_to(from: impl Read, most: u64, path: impl AsRef<Path>) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    from.take(most).read_to_end(&mut text).map_err(Error::at("read", path))?;
+    Ok(text)
 }
 
 /// An image that can be imported: its documents, and the source of its layers.
@@ -109,13 +112,12 @@ impl Source {
     /// [`Error::Unfit`] if manifest and configuration disagree.
     pub fn layers(&self) -> Result<Vec<(Digest, &Descriptor)>> {
         let (ids, blobs) = (&self.config.rootfs.diff_ids, &self.manifest.layers);
-        if ids.len() != blobs.len() {
-            return Err(Error::Unfit(format!(
-                "the image's manifest has {} and its configuration {}",
-                counted(blobs.len(), "layer"),
-                ids.len()
-            )));
-        }
+        ensure!(
+            ids.len() == blobs.len(),
+            "the image's manifest has {} and its configuration {}",
+            counted(blobs.len(), "layer"),
+            ids.len()
+        );
         Ok(ids.iter().copied().zip(blobs).collect())
     }
 
@@ -127,26 +129,15 @@ impl Source {
         let remote = Remote::of(reference, access)?;
         let (found, text) = remote.find(reference)?;
         let blobs = Blobs::Registry(Box::new(remote));
-        Self::follow_text(blobs, found, text, platform, vec![reference.clone()])
+        Self::follow(blobs, found, text, platform, vec![reference.clone()])
     }
 
-    /// Opens the image that `descriptor` refers to. The descriptor's blob is a manifest, or an index of images for
+    /// Opens the image of `descriptor`, whose blob has the contents `text`: a manifest, or an index of images for
     /// several platforms.
     ///
     /// # Errors
     /// Those of reading documents; there is no image for `platform`.
-    pub fn follow(
-        blobs: Blobs,
-        descriptor: &Descriptor,
-        platform: &Platform,
-        names: Vec<Reference>,
-    ) -> Result<Self> {
-        let text = blobs.document(descriptor)?;
-        Self::follow_text(blobs, descriptor.clone(), text, platform, names)
-    }
-
-    /// Opens the image of `descriptor`, given the text of the descriptor's blob.
-    fn follow_text(
+    fn follow(
         blobs: Blobs,
         mut descriptor: Descriptor,
         mut text: Vec<u8>,
@@ -166,17 +157,18 @@ impl Source {
             let config_text = blobs.document(&manifest.config)?;
             let config: ImageConfig = parse(&config_text, "the image's configuration")?;
             config.check()?;
+            let (manifest_text, is_manifest_made) = (text, false);
             return Ok(Self {
                 blobs,
-                manifest_text: text,
+                manifest_text,
                 manifest,
                 config_text,
                 config,
                 names,
-                is_manifest_made: false,
+                is_manifest_made,
             });
         }
-        Err(Error::Unfit("the image's indexes are nested too deeply".to_owned()))
+        Err(unfit!("the image's indexes are nested too deeply"))
     }
 
     /// Opens the image that `text` names on this host: the path of a directory or a file. A transport such as
@@ -191,19 +183,27 @@ impl Source {
             .unwrap_or(text);
         let (path, tag) = split_tag(plain);
         if path.is_dir() {
-            return layout::open(path, tag, platform);
+            let index = path.join("index.json");
+            ensure!(
+                index.exists(),
+                "{} contains no image: an OCI layout has an index.json",
+                path.display()
+            );
+            let file = File::open(&index).map_err(Error::at("open", &index))?;
+            let text = read_up_to(file, DOCUMENT, &index)?;
+            return layout::open(Blobs::Layout(path.to_owned()), &text, path, tag, platform);
         }
         let archive = Archive::open(path, scratch, limits)?;
         if archive.has("index.json") {
-            return layout::open_archive(archive, path, tag, platform);
+            let text = archive.read("index.json")?;
+            return layout::open(Blobs::Archive(archive), &text, path, tag, platform);
         }
-        if archive.has("manifest.json") {
-            return docker::open(archive, tag);
-        }
-        Err(Error::Unfit(format!(
+        ensure!(
+            archive.has("manifest.json"),
             "{} contains no image: neither index.json (OCI) nor manifest.json (Docker) is in it",
             path.display()
-        )))
+        );
+        docker::open(archive, tag)
     }
 }
 
@@ -226,8 +226,6 @@ fn tag_length(text: &str) -> usize {
 }
 
 fn is_index(descriptor: &Descriptor, text: &[u8]) -> bool {
-    if MANIFEST.contains(&descriptor.media_type.as_str()) {
-        return false;
-    }
-    INDEX.contains(&descriptor.media_type.as_str()) || serde_json::from_slice::<Index>(text).is_ok()
+    descriptor.is(INDEX)
+        || (!descriptor.is(MANIFEST) && serde_json::from_slice::<Index>(text).is_ok())
 }

@@ -1,11 +1,11 @@
 //! Temporary copies of sources without random access: pipes and compressed archives.
 
-use crate::error::{Error, Result};
-use crate::unpack::{Compression, LONG_WINDOW, Limits, window};
+use super::read_up_to;
+use crate::error::{Error, Result, unfit};
+use crate::unpack::{Compression, LONG_WINDOW, Limits, has_valid_sum, window};
 use report::interrupt;
 use std::fs::File;
-use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::io::{BufReader, ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
 const BLOCK: usize = 512;
@@ -15,38 +15,34 @@ fn is_header(block: &[u8]) -> bool {
     let mut header = tar::Header::new_old();
     let Some(block) = block.get(..BLOCK) else { return false };
     header.as_mut_bytes().copy_from_slice(block);
-    let written = header.cksum().ok();
-    header.set_cksum();
-    written.is_some() && written == header.cksum().ok()
+    has_valid_sum(&header).unwrap_or(false)
 }
 
-/// Returns an archive with random access: `from` itself if it is a plain file, else an uncompressed copy in `scratch`,
-/// a directory that only the caller can access.
+/// Returns an archive with random access: `file` itself if it is a plain file, else an uncompressed copy in `scratch`,
+/// a directory that only the caller can access. `is_file` is false if the file is a pipe or the like.
 ///
 /// # Errors
 /// Those of reading and writing; the input is not an archive, or exceeds `limits`.
-pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result<File> {
-    let mut file = match from {
-        From::File(file) => file,
-        From::Pipe(mut pipe) => {
-            let mut block = Vec::new();
-            (&mut pipe)
-                .take(BLOCK as u64)
-                .read_to_end(&mut block)
-                .map_err(Error::at("read", path))?;
-            // The input is checked before it is copied to the disk.
-            if Compression::of(&block).is_none() && !is_header(&block) {
-                return Err(no_archive(path));
-            }
-            copy(block.chain(pipe), None, path, &scratch.join("archive"), limits)?
+pub fn plain(
+    mut file: File,
+    is_file: bool,
+    path: &Path,
+    scratch: &Path,
+    limits: &Limits,
+) -> Result<File> {
+    if !is_file {
+        let block = read_up_to(&file, BLOCK as u64, path)?;
+        // The input is checked before it is copied to the disk.
+        if Compression::of(&block).is_none() && !is_header(&block) {
+            return Err(no_archive(path));
         }
-    };
-    let mut block = [0; BLOCK];
-    let count = read_start(&file, &mut block).map_err(Error::at("read", path))?;
+        file = copy(block.chain(file), None, path, &scratch.join("archive"), limits)?;
+    }
+    let start = read_up_to(&file, BLOCK as u64, path)?;
     let length = file.metadata().map_err(Error::at("read", path))?.len();
     let to = scratch.join("plain");
     file.rewind().map_err(Error::at("read", path))?;
-    match Compression::of(&block[..count]) {
+    match Compression::of(&start) {
         Some(Compression::Gzip) => {
             let reader = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
             copy(reader, Some(length), path, &to, limits)
@@ -66,28 +62,9 @@ pub fn plain(from: From, path: &Path, scratch: &Path, limits: &Limits) -> Result
     }
 }
 
-/// The source of an archive.
-pub enum From {
-    /// A file, from its beginning.
-    File(File),
-    /// Any other source, such as a pipe.
-    Pipe(Box<dyn Read>),
-}
-
 /// Returns the error for a file that is not an archive.
 pub fn no_archive(path: &Path) -> Error {
-    Error::Unfit(format!("{} is not an archive, or a damaged one", path.display()))
-}
-
-fn read_start(file: &File, block: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < block.len() {
-        match file.read_at(&mut block[filled..], filled as u64)? {
-            0 => break,
-            count => filled += count,
-        }
-    }
-    Ok(filled)
+    unfit!("{} is not an archive, or a damaged one", path.display())
 }
 
 /// Writes a new file. `compressed` is the length of the compressed input.
@@ -118,10 +95,10 @@ fn copy(
         }
         length += count as u64;
         if length > limits.bytes {
-            return Err(Error::Limit {
-                what: format!("{} has more than {} bytes", path.display(), limits.bytes),
-                option: "--max-bytes",
-            });
+            return Err(Error::limit(
+                format!("{} has more than {} bytes", path.display(), limits.bytes),
+                "--max-bytes",
+            ));
         }
         if let Some(packed) = compressed {
             limits.check_ratio(length, packed, path.display())?;

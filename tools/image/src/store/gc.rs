@@ -4,10 +4,9 @@
 
 use super::{Lock, Store};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_there};
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 
 /// The numbers of removed images, layers and bytes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +44,7 @@ impl Store {
             let info =
                 Digest::from_hex(&name).and_then(|name| self.find_layer(name).ok().flatten());
             freed.layers += 1;
-            freed.bytes += info.map_or(0, |layer| layer.info.size);
+            freed.bytes += info.map_or(0, |layer| layer.size);
             self.discard(&work, "layers", &name)?;
         }
         for name in self.names("records")? {
@@ -66,13 +65,9 @@ impl Store {
         let refs = self.names("refs")?;
         let refs = refs.iter().map(|name| self.path("refs", name)).collect();
         for link in [refs, of("containers")?, of("mounts")?].concat() {
-            match fs::read_link(&link) {
-                Ok(target) => {
-                    used.extend(target.file_name().map(|name| name.to_string_lossy().into_owned()));
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::at("read", &link)(error)),
-            }
+            let target = if_there(fs::read_link(&link)).map_err(Error::at("read", &link))?;
+            let name = target.as_ref().and_then(|target| target.file_name());
+            used.extend(name.map(|name| name.to_string_lossy().into_owned()));
         }
         Ok(used)
     }

@@ -23,28 +23,18 @@ pub struct LayerInfo {
     pub implied: Vec<PathBuf>,
 }
 
-/// A layer in the store.
-#[derive(Debug, Clone)]
-pub struct Published {
-    /// The name of the layer: its diff-id or its chain-id.
-    pub name: Digest,
-    /// The record of the layer.
-    pub info: LayerInfo,
-}
-
 impl Store {
-    /// Returns the layer with that name, if it exists.
+    /// Returns the record of the layer with that name (its diff-id or its chain-id), if the layer exists.
     ///
     /// # Errors
     /// Those of reading its record.
-    pub fn find_layer(&self, name: Digest) -> Result<Option<Published>> {
+    pub fn find_layer(&self, name: Digest) -> Result<Option<LayerInfo>> {
         if !self.layer(&name).is_dir() {
             return Ok(None);
         }
         let path = self.record(&name).join("info.json");
         let text = fs::read(&path).map_err(Error::at("read", &path))?;
-        let info = crate::oci::parse(&text, &path.display().to_string())?;
-        Ok(Some(Published { name, info }))
+        crate::oci::parse(&text, &path.display().to_string()).map(Some)
     }
 
     /// Returns the directory of a layer's record.
@@ -58,11 +48,10 @@ impl Store {
     ///
     /// # Errors
     /// Those of writing and renaming.
-    pub fn publish_layer(&self, work: &Work, name: Digest, info: LayerInfo) -> Result<Published> {
+    pub fn publish_layer(&self, work: &Work, name: Digest, info: &LayerInfo) -> Result<()> {
         let record = work.path().join("record");
         let file = record.join("info.json");
-        let text =
-            serde_json::to_vec(&info).map_err(|error| Error::at("write", &file)(error.into()))?;
+        let text = serde_json::to_vec(info).map_err(Error::at("write", &file))?;
         fs::write(&file, text).map_err(Error::at("write", &file))?;
         let layer = self.layer(&name);
         if !layer.exists() {
@@ -71,6 +60,6 @@ impl Store {
             replace(&record, &self.record(&name))?;
             rename_new(&work.path().join("layer"), &layer)?;
         }
-        Ok(Published { name, info })
+        Ok(())
     }
 }

@@ -2,20 +2,18 @@
 
 use super::Store;
 use crate::apart::{apart, receive};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unfit};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, open};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The store's lock. While it is held shared, no unreferenced object is removed; while it is held exclusively, no other
 /// command uses unreferenced objects.
 #[derive(Debug)]
-pub struct Lock {
-    _file: OwnedFd,
-}
+pub struct Lock(#[expect(dead_code, reason = "closing the descriptor releases the lock")] OwnedFd);
 
 /// A process that holds the lock.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,7 +31,7 @@ impl Store {
     /// # Errors
     /// Those of flock(2); after the timeout [`Error::Unfit`], which names the holder.
     pub fn rely(&self, patience: Duration) -> Result<Lock> {
-        self.lock(FlockOperation::LockShared, patience)
+        self.wait(FlockOperation::LockShared, patience)?.ok_or_else(|| self.held(patience))
     }
 
     /// Takes the exclusive lock, waiting up to `patience`.
@@ -41,7 +39,7 @@ impl Store {
     /// # Errors
     /// As [`Store::rely`].
     pub fn claim(&self, patience: Duration) -> Result<Lock> {
-        self.lock(FlockOperation::LockExclusive, patience)
+        self.claim_within(patience)?.ok_or_else(|| self.held(patience))
     }
 
     /// Takes the exclusive lock, waiting up to `patience`; returns `None` after the timeout.
@@ -57,58 +55,50 @@ impl Store {
     /// # Errors
     /// Those of flock(2).
     pub fn try_claim(&self) -> Result<Option<Lock>> {
-        let (file, path) = self.lock_file()?;
+        let file = self.lock_file()?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
             Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(Error::errno("lock", &path)(errno)),
+            result => {
+                result.map(|()| Some(Lock(file))).map_err(Error::at("lock", self.lock_path()))
+            }
         }
     }
 
     /// Returns a holder of the lock, or `None` if there is none or /proc/locks does not list it.
     #[must_use]
     pub fn holder(&self) -> Option<Holder> {
-        holder(&self.lock_file().ok()?.0)
+        let stat = fstat(self.lock_file().ok()?).ok()?;
+        let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+        let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+        parse(&fs::read_to_string("/proc/locks").ok()?, &place)
     }
 
-    fn lock_file(&self) -> Result<(OwnedFd, std::path::PathBuf)> {
-        let path = self.root.join("lock");
+    fn lock_path(&self) -> PathBuf {
+        self.root.join("lock")
+    }
+
+    fn lock_file(&self) -> Result<OwnedFd> {
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
-        let file =
-            open(&path, flags, Mode::RUSR | Mode::WUSR).map_err(Error::errno("open", &path))?;
-        Ok((file, path))
-    }
-
-    fn lock(&self, how: FlockOperation, patience: Duration) -> Result<Lock> {
-        self.wait(how, patience)?.ok_or_else(|| self.held(&self.root.join("lock"), patience))
+        open(self.lock_path(), flags, Mode::RUSR | Mode::WUSR)
+            .map_err(Error::at("open", self.lock_path()))
     }
 
     fn wait(&self, how: FlockOperation, patience: Duration) -> Result<Option<Lock>> {
-        let (file, path) = self.lock_file()?;
+        let file = self.lock_file()?;
         // flock(2) has no timeout, so a separate thread waits for the lock. That thread ends with this process at the
         // latest.
-        let waiting = apart(move || {
-            loop {
-                match flock(&file, how) {
-                    Ok(()) => return Ok(file),
-                    Err(Errno::INTR) => {}
-                    Err(errno) => return Err(errno),
-                }
-            }
-        });
-        match receive(&waiting, patience)? {
-            Some(file) => Ok(Some(Lock { _file: file.map_err(Error::errno("lock", &path))? })),
-            None => Ok(None),
-        }
+        let waiting = apart(move || retry_on_intr(|| flock(&file, how)).map(|()| Lock(file)));
+        let lock = receive(&waiting, patience)?;
+        lock.transpose().map_err(Error::at("lock", self.lock_path()))
     }
 
-    fn held(&self, path: &Path, patience: Duration) -> Error {
-        let seconds = patience.as_secs();
+    fn held(&self, patience: Duration) -> Error {
+        let (seconds, path) = (patience.as_secs(), self.lock_path());
         let who = self.holder().map_or_else(|| "another process".to_owned(), |by| by.to_string());
-        Error::Unfit(format!(
+        unfit!(
             "{who} has held {} for {seconds} s: wait for its end, longer with --wait SECONDS, or end it",
             path.display()
-        ))
+        )
     }
 }
 
@@ -129,14 +119,7 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Returns the first holder of a file's lock in /proc/locks (proc_locks(5)).
-fn holder(file: impl AsFd) -> Option<Holder> {
-    let stat = fstat(file).ok()?;
-    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
-    parse(&fs::read_to_string("/proc/locks").ok()?, &place)
-}
-
+/// Returns the first holder of a file's lock in the text of /proc/locks (proc_locks(5)).
 fn parse(locks: &str, place: &str) -> Option<Holder> {
     locks.lines().find_map(|line| {
         // "1: FLOCK  ADVISORY  WRITE 701 08:01:1234 0 EOF"; "->" marks a waiting process.

@@ -20,7 +20,7 @@ mod refs;
 mod work;
 
 pub use gc::Freed;
-pub use layers::{LayerInfo, Published};
+pub use layers::LayerInfo;
 pub use lock::{Holder, Lock};
 pub use refs::{Image, Named};
 pub use work::Work;

@@ -6,12 +6,11 @@
 use super::Store;
 use super::work::{Work, remove_tree, rename, replace};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, if_there, unfit};
 use crate::reference::Reference;
 use rustix::fs::RenameFlags;
 use rustix::io::Errno;
 use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +21,17 @@ pub struct Image {
     pub digest: Digest,
     /// The directory of the image.
     pub path: PathBuf,
+}
+
+impl Image {
+    /// Reads one of the image's files.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let path = self.path.join(name);
+        fs::read(&path).map_err(Error::at("read", &path))
+    }
 }
 
 /// An image that was looked up.
@@ -64,8 +74,8 @@ impl Store {
     /// # Errors
     /// Those of reading directories and links.
     pub fn image_of(&self, reference: &Reference) -> Result<Option<Digest>> {
-        let refs = self.refs()?.into_iter();
-        Ok(refs.filter(|(name, _)| name == reference).map(|(_, image)| image).next())
+        let found = self.refs()?.into_iter().find(|(name, _)| name == reference);
+        Ok(found.map(|(_, image)| image))
     }
 
     /// Removes the link that earlier versions of dayfly created for the name, if those versions encoded the name
@@ -102,17 +112,20 @@ impl Store {
                 continue;
             }
             let path = self.path("refs", file);
-            match fs::read_link(&path) {
-                Ok(target) => {
-                    let hex = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-                    all.extend(reference.zip(Digest::from_hex(hex)));
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::at("read", &path)(error)),
-            }
+            let target = if_there(fs::read_link(&path)).map_err(Error::at("read", &path))?;
+            all.extend(reference.zip(target.as_deref().and_then(digest_of)));
         }
         all.sort_by_key(|(reference, _)| reference.to_string());
         Ok(all)
+    }
+
+    /// Returns the names of an image, sorted.
+    ///
+    /// # Errors
+    /// Those of reading directories and links.
+    pub fn names_of(&self, image: &Image) -> Result<Vec<Reference>> {
+        let refs = self.refs()?.into_iter().filter(|(_, digest)| *digest == image.digest);
+        Ok(refs.map(|(name, _)| name).collect())
     }
 
     /// Returns all images, including those without a name.
@@ -125,30 +138,16 @@ impl Store {
         Ok(digests.map(|digest| Image { digest, path: self.image(&digest) }).collect())
     }
 
-    /// Returns the image for `text`: a reference, a manifest digest, or a prefix of such a digest.
+    /// Finds the image for `text`: a reference, a manifest digest, or a prefix of such a digest.
     ///
     /// # Errors
     /// [`Error::NoImage`] if there is none, [`Error::Unfit`] if there are several.
-    pub fn find_image(&self, text: &str) -> Result<Image> {
-        self.find_named(text).map(|found| found.image)
-    }
-
-    /// Finds an image, and its name if it was found by name.
-    ///
-    /// # Errors
-    /// Those of [`Store::find_image`].
     pub fn find_named(&self, text: &str) -> Result<Named> {
-        let found = rootfs::image::look_up(&self.root.to_string_lossy(), text).map_err(
-            |error| match error {
-                rootfs::Error::NoImage { .. } => Error::NoImage(error.to_string()),
-                error => Error::Unfit(error.to_string()),
-            },
-        )?;
+        let found = rootfs::image::look_up(&self.root.to_string_lossy(), text)?;
         let remark = found.remark(text);
         let path = PathBuf::from(found.directory);
-        let hex = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let digest = Digest::from_hex(hex)
-            .ok_or_else(|| Error::Unfit(format!("{} is not an image", path.display())))?;
+        let digest =
+            digest_of(&path).ok_or_else(|| unfit!("{} is not an image", path.display()))?;
         let name = found.name.and_then(|name| Reference::parse(&name).ok());
         Ok(Named { image: Image { digest, path }, name, remark })
     }
@@ -169,17 +168,19 @@ impl Store {
         let (from, to) = (self.path(part, name), work.path().join(name));
         match rename(&from, &to, RenameFlags::empty()) {
             Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(Error::errno("remove", &from)(errno)),
+            Err(errno) => Err(Error::at("remove", &from)(errno)),
             Ok(()) => remove_tree(&to),
         }
     }
 }
 
+/// Returns the digest of an image, which is the name of its directory.
+fn digest_of(directory: &Path) -> Option<Digest> {
+    Digest::from_hex(directory.file_name()?.to_str()?)
+}
+
 /// Removes a link. Returns whether the link existed.
 fn remove(path: &Path) -> Result<bool> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::at("remove", path)(error)),
-    }
+    let removed = if_there(fs::remove_file(path)).map_err(Error::at("remove", path))?;
+    Ok(removed.is_some())
 }

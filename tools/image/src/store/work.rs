@@ -4,16 +4,15 @@
 //! locked.
 
 use super::Store;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, c_path};
 use rustix::fs::{
     CWD, FlockOperation, Mode, OFlags, RenameFlags, chmod, flock, fstat, mkdir, open,
     renameat_with, stat,
 };
 use rustix::io::Errno;
-use std::ffi::CString;
+use rustix::rand::{GetRandomFlags, getrandom};
 use std::fs;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 const DIRECTORY: OFlags =
@@ -48,8 +47,10 @@ impl Store {
     /// Those of creating the directory.
     pub fn work(&self) -> Result<Work> {
         loop {
-            let path = self.path("work", &random_name()?);
-            mkdir(&path, Mode::RWXU).map_err(Error::errno("make", &path))?;
+            let mut name = [0; 16];
+            getrandom(&mut name, GetRandomFlags::empty()).map_err(Error::at("draw", "a name"))?;
+            let path = self.path("work", &format!("{:032x}", u128::from_ne_bytes(name)));
+            mkdir(&path, Mode::RWXU).map_err(Error::at("make", &path))?;
             // Another command's sweep may have removed the directory before it was locked.
             let Ok(lock) = open(&path, DIRECTORY, Mode::empty()) else { continue };
             if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -75,22 +76,12 @@ impl Store {
     }
 }
 
-fn random_name() -> Result<String> {
-    let mut bytes = [0u8; 12];
-    let object = "a name";
-    let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())
-        .map_err(Error::errno("draw", object))?;
-    Ok(bytes.iter().take(count).map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// Removes a tree, including directories that their owner may not write.
 ///
 /// # Errors
 /// Those of removing; a missing tree is not an error.
 pub fn remove_tree(path: &Path) -> Result<()> {
-    let c_path = CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| Error::errno("remove", path)(Errno::INVAL))?;
-    rootfs::remove_all(&c_path).map_err(|error| Error::errno("remove", path)(error.errno))
+    Ok(rootfs::remove_all(&c_path(path)?)?)
 }
 
 /// Renames a directory without replacing an existing one; returns false if there is one.
@@ -101,7 +92,7 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
     match rename(from, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST | Errno::NOTEMPTY) => Ok(false),
-        Err(errno) => Err(Error::errno("rename to", to)(errno)),
+        Err(errno) => Err(Error::at("rename to", to)(errno)),
     }
 }
 
@@ -111,7 +102,7 @@ pub fn rename_new(from: &Path, to: &Path) -> Result<bool> {
 /// Those of renameat2(2).
 pub fn replace(from: &Path, to: &Path) -> Result<()> {
     if !rename_new(from, to)? {
-        rename(from, to, RenameFlags::EXCHANGE).map_err(Error::errno("rename to", to))?;
+        rename(from, to, RenameFlags::EXCHANGE).map_err(Error::at("rename to", to))?;
     }
     Ok(())
 }

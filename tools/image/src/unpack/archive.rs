@@ -6,7 +6,8 @@
 use super::frame::Frame;
 use super::pax::{self, Pax, Segment, Xattrs};
 use super::stream::Stream;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bail, ensure, unfit};
+use rustix::fs::FileType;
 use std::io;
 use std::rc::Rc;
 use tar::{EntryType, GnuExtSparseHeader, Header};
@@ -35,12 +36,8 @@ pub enum Kind {
     Symlink(Vec<u8>),
     /// A directory.
     Directory,
-    /// A character device: major and minor number.
-    Character(u32, u32),
-    /// A block device.
-    Block(u32, u32),
-    /// A FIFO.
-    Fifo,
+    /// A device or a FIFO: its type, and the major and minor number of a device.
+    Node(FileType, u32, u32),
 }
 
 /// One entry.
@@ -89,7 +86,7 @@ impl<'a> Archive<'a> {
         loop {
             match self.stream.read(&mut buffer)? {
                 0 => return Ok((self.stream, self.frame)),
-                count => self.record(&buffer[..count])?,
+                count => self.frame.raw(&buffer[..count])?,
             }
         }
     }
@@ -104,10 +101,11 @@ impl<'a> Archive<'a> {
         let (mut long_path, mut long_link) = (None, None);
         for _ in 0..HEADERS {
             let Some(header) = self.header()? else {
-                return match own.is_some() || long_path.is_some() || long_link.is_some() {
-                    true => Err(unfit("ends after a header that describes a further entry")),
-                    false => Ok(None),
-                };
+                ensure!(
+                    own.is_none() && long_path.is_none() && long_link.is_none(),
+                    "the archive ends after a header that describes a further entry"
+                );
+                return Ok(None);
             };
             let size = header.entry_size().map_err(field)?;
             match header.entry_type() {
@@ -131,7 +129,7 @@ impl<'a> Archive<'a> {
                 }
             }
         }
-        Err(unfit("has too many headers for one entry"))
+        bail!("the archive has too many headers for one entry")
     }
 
     fn entry(&mut self, header: &Header, pax: Pax) -> Result<Entry> {
@@ -140,49 +138,45 @@ impl<'a> Archive<'a> {
         let link = || {
             let bytes = header.link_name_bytes().map(|name| name.into_owned());
             let named = pax.link.as_ref().map(|link| link.to_vec());
-            named.or(bytes).ok_or_else(|| unfit("has a link that leads nowhere"))
+            named.or(bytes).ok_or_else(|| unfit!("the archive has a link that leads nowhere"))
         };
-        let number = |value: io::Result<Option<u32>>| {
-            value.ok().flatten().ok_or_else(|| unfit("has a device without numbers"))
-        };
-        let device = || -> Result<(u32, u32)> {
-            Ok((number(header.device_major())?, number(header.device_minor())?))
+        let device = |kind| {
+            let number = |number: io::Result<Option<u32>>| number.ok().flatten();
+            let numbers = number(header.device_major()).zip(number(header.device_minor()));
+            let numbers = numbers.map(|(major, minor)| Kind::Node(kind, major, minor));
+            numbers.ok_or_else(|| unfit!("the archive has a device without numbers"))
         };
         let size = pax.size.map_or_else(|| header.entry_size().map_err(field), Ok)?;
-        let mut data = 0;
         let kind = match header.entry_type() {
-            EntryType::GNUSparse => {
-                data = size;
-                self.gnu_sparse(header)?
-            }
+            EntryType::GNUSparse => self.gnu_sparse(header)?,
             // Old tar marks directories only by a trailing slash.
             EntryType::Regular if path.ends_with(b"/") => Kind::Directory,
-            EntryType::Regular | EntryType::Continuous => {
-                data = size;
-                Kind::File
-            }
+            EntryType::Regular | EntryType::Continuous => Kind::File,
             EntryType::Link => Kind::HardLink(link()?),
             EntryType::Symlink => Kind::Symlink(link()?),
             EntryType::Directory => Kind::Directory,
-            EntryType::Char => device().map(|(major, minor)| Kind::Character(major, minor))?,
-            EntryType::Block => device().map(|(major, minor)| Kind::Block(major, minor))?,
-            EntryType::Fifo => Kind::Fifo,
+            EntryType::Char => device(FileType::CharacterDevice)?,
+            EntryType::Block => device(FileType::BlockDevice)?,
+            EntryType::Fifo => Kind::Node(FileType::Fifo, 0, 0),
             other => {
                 let byte = char::from(other.as_byte());
-                return Err(Error::Unfit(format!(
-                    "the archive has an entry of type {byte:?}, which is not known"
-                )));
+                bail!("the archive has an entry of type {byte:?}, which is not known");
             }
         };
-        self.left = data;
-        self.padding = padding(data);
+        if matches!(kind, Kind::File | Kind::Sparse { .. }) {
+            self.begin(size);
+        }
         let mut entry = Entry {
             path,
             kind,
             mode: header.mode().map_err(field)? & 0o7777,
             uid: pax.uid.map_or_else(|| header.uid().map_err(field).and_then(pax::id), Ok)?,
             gid: pax.gid.map_or_else(|| header.gid().map_err(field).and_then(pax::id), Ok)?,
-            mtime: pax.mtime.map_or_else(|| seconds(header), Ok)?,
+            // Negative times are stored in binary with all upper bits set.
+            mtime: match pax.mtime {
+                Some(time) => time,
+                None => (header.mtime().map_err(field)?.cast_signed(), 0),
+            },
             xattrs: Rc::clone(&pax.xattrs),
         };
         self.pax_sparse(&mut entry, pax)?;
@@ -192,7 +186,8 @@ impl<'a> Archive<'a> {
     /// Parses the map of a sparse file in old GNU format. The map is in the file's header and in the blocks after the
     /// header.
     fn gnu_sparse(&mut self, header: &Header) -> Result<Kind> {
-        let gnu = header.as_gnu().ok_or_else(|| unfit("has a sparse file without a map"))?;
+        let gnu =
+            header.as_gnu().ok_or_else(|| unfit!("the archive has a sparse file without a map"))?;
         let mut segments = Vec::new();
         let mut add = |blocks: &[tar::GnuSparseHeader]| {
             for block in blocks.iter().filter(|block| !block.is_empty()) {
@@ -207,11 +202,8 @@ impl<'a> Archive<'a> {
             let mut block = GnuExtSparseHeader::new();
             let bytes = block.as_mut_bytes();
             let all = self.stream.read_full(bytes)? == bytes.len();
-            let copy = *bytes;
-            self.record(&copy)?;
-            if !all {
-                return Err(unfit("ends inside a sparse file's map"));
-            }
+            self.frame.raw(bytes)?;
+            ensure!(all, "the archive ends inside a sparse file's map");
             add(block.sparse())?;
             self.stream.shared().count_entry()?;
             extended = block.is_extended();
@@ -226,11 +218,12 @@ impl<'a> Archive<'a> {
         if entry.kind != Kind::File || (sparse.major.is_none() && sparse.map.is_none()) {
             return Ok(());
         }
-        let size = sparse.size.ok_or_else(|| unfit("has a sparse file without a size"))?;
+        let size =
+            sparse.size.ok_or_else(|| unfit!("the archive has a sparse file without a size"))?;
         let segments = match (sparse.major, sparse.map) {
             (Some(1), _) => self.sparse_map()?,
             (None | Some(0), Some(map)) => Rc::unwrap_or_clone(map),
-            _ => return Err(unfit("has a sparse file in an unknown format")),
+            _ => bail!("the archive has a sparse file in an unknown format"),
         };
         entry.kind = Kind::Sparse { size, segments };
         if let Some(name) = sparse.name {
@@ -268,7 +261,7 @@ impl<'a> Archive<'a> {
                 }
             }
         }
-        Err(unfit("has a sparse file whose map does not end"))
+        bail!("the archive has a sparse file whose map does not end")
     }
 
     /// Fills `buffer` with contents of the current entry, and returns the number of bytes. The number is less than the
@@ -280,11 +273,9 @@ impl<'a> Archive<'a> {
     pub fn read_data(&mut self, buffer: &mut [u8], record: bool) -> Result<usize> {
         let length = buffer.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         let buffer = &mut buffer[..length];
-        if self.stream.read_full(buffer)? != length {
-            return Err(unfit("ends inside a file"));
-        }
+        ensure!(self.stream.read_full(buffer)? == length, "the archive ends inside a file");
         if record {
-            self.record(buffer)?;
+            self.frame.raw(buffer)?;
         }
         self.left -= length as u64;
         Ok(length)
@@ -296,7 +287,7 @@ impl<'a> Archive<'a> {
     /// Those of writing the frame.
     pub fn contents_in(&mut self, path: &[u8]) -> Result<()> {
         let left = self.left;
-        self.frame.contents(left, path)
+        self.frame.record(left, path)
     }
 
     /// Returns the state shared by all layers of this import.
@@ -322,37 +313,28 @@ impl<'a> Archive<'a> {
         let mut header = Header::new_old();
         let read = self.stream.read_full(header.as_mut_bytes())?;
         let bytes = *header.as_bytes();
-        self.record(&bytes[..read])?;
+        self.frame.raw(&bytes[..read])?;
         if read == 0 || bytes[..read].iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
-        if read < BLOCK {
-            return Err(unfit("ends inside a header"));
-        }
-        // The checksum counts its own field as spaces. Some old writers summed signed bytes.
-        let sum = |value: fn(u8) -> i64| -> i64 {
-            bytes
-                .iter()
-                .enumerate()
-                .map(|(at, &byte)| value(if (148..156).contains(&at) { b' ' } else { byte }))
-                .sum()
-        };
-        let written = i64::from(header.cksum().map_err(field)?);
-        if written != sum(i64::from) && written != sum(|byte| i64::from(byte.cast_signed())) {
-            return Err(unfit(
-                "has a header whose sum is wrong: this is not an archive, or a damaged one",
-            ));
-        }
+        ensure!(read == BLOCK, "the archive ends inside a header");
+        ensure!(
+            has_valid_sum(&header).map_err(field)?,
+            "the archive has a header whose sum is wrong: this is not an archive, or a damaged one"
+        );
         Ok(Some(header))
+    }
+
+    /// Begins the data of an entry.
+    fn begin(&mut self, size: u64) {
+        (self.left, self.padding) = (size, size.wrapping_neg() % BLOCK as u64);
     }
 
     /// Reads the data of an extension header.
     fn take(&mut self, size: u64) -> Result<Vec<u8>> {
-        if size > LONGEST {
-            return Err(unfit("has a header longer than 2 MiB"));
-        }
+        ensure!(size <= LONGEST, "the archive has a header longer than 2 MiB");
         let mut data = vec![0; usize::try_from(size).unwrap_or_default()];
-        (self.left, self.padding) = (size, padding(size));
+        self.begin(size);
         self.read_data(&mut data, true)?;
         self.skip()?;
         Ok(data)
@@ -364,28 +346,22 @@ impl<'a> Archive<'a> {
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         Ok(text[..end].into())
     }
-
-    fn record(&mut self, bytes: &[u8]) -> Result<()> {
-        self.frame.raw(bytes)
-    }
 }
 
-/// Returns the length of the padding after contents.
-fn padding(length: u64) -> u64 {
-    let block = BLOCK as u64;
-    (block - length % block) % block
-}
-
-/// Parses a header's time. Negative times are stored in binary with all upper bits set.
-fn seconds(header: &Header) -> Result<(i64, u32)> {
-    let time = header.mtime().map_err(field)?;
-    Ok((time.cast_signed(), 0))
+/// Returns whether the checksum of a header is valid. The checksum counts its own field as spaces. Some old writers
+/// summed signed bytes.
+///
+/// # Errors
+/// The field is not a number.
+pub fn has_valid_sum(header: &Header) -> io::Result<bool> {
+    let sum = |value: fn(u8) -> i64| -> i64 {
+        let byte = |(at, &byte)| value(if (148..156).contains(&at) { b' ' } else { byte });
+        header.as_bytes().iter().enumerate().map(byte).sum()
+    };
+    let written = i64::from(header.cksum()?);
+    Ok(written == sum(i64::from) || written == sum(|byte| i64::from(byte.cast_signed())))
 }
 
 fn field(_: io::Error) -> Error {
-    unfit("has an invalid header: this is not an archive, or a damaged one")
-}
-
-fn unfit(what: &str) -> Error {
-    Error::Unfit(format!("the archive {what}"))
+    unfit!("the archive has an invalid header: this is not an archive, or a damaged one")
 }

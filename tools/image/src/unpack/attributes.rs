@@ -1,16 +1,16 @@
 //! Owners, permissions, extended attributes and times.
 
 use super::archive::{Entry, Kind};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unfit};
 use crate::store::Rights;
 use rustix::fs::{
-    AtFlags, Mode, Stat, Timespec, Timestamps, XattrFlags, chmodat, chownat, fchmod, fchown,
-    fgetxattr, flistxattr, fsetxattr, fstat, futimens, lsetxattr, utimensat,
+    AtFlags, CWD, Mode, Stat, Timespec, Timestamps, XattrFlags, chmodat, chownat, fgetxattr,
+    flistxattr, fstat, lsetxattr, setxattr, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use std::collections::BTreeMap;
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -73,14 +73,14 @@ impl Keep {
                 Ok(None)
             }
             Rights::Namespace => Ok(Some(owner)),
-            Rights::User => Err(Error::Unfit(format!(
+            Rights::User => Err(unfit!(
                 "{:?} belongs to user {} and group {}, which you can't give it: import the image as root, or \
                  inside \"unshare --user --map-root-user --map-auto\", where your /etc/subuid counts, or give \
                  up owners with --ignore-owners",
                 String::from_utf8_lossy(&entry.path),
                 entry.uid,
                 entry.gid
-            ))),
+            )),
         }
     }
 
@@ -136,12 +136,13 @@ impl Attributes {
         self.xattrs.iter().map(bytes).sum::<usize>() as u64
     }
 
-    /// Reads the attributes of a directory in another layer.
+    /// Reads the attributes of a directory in the layers below; those of a plain directory if there is none.
     ///
     /// # Errors
     /// Those of reading the attributes.
-    pub fn of_directory(directory: impl AsFd) -> Result<Self> {
-        let stat = fstat(&directory).map_err(Error::errno("look at", "directory below"))?;
+    pub fn of_top(below: Option<impl AsFd>) -> Result<Self> {
+        let Some(directory) = below else { return Ok(Self::plain_directory()) };
+        let stat = fstat(&directory).map_err(Error::at("look at", "directory below"))?;
         Self::of(directory, &stat)
     }
 
@@ -168,7 +169,7 @@ impl Attributes {
         };
         let xattrs = match read() {
             Err(Errno::OPNOTSUPP) => Vec::new(),
-            result => result.map_err(Error::errno("read attributes of", "layer below"))?,
+            result => result.map_err(Error::at("read attributes of", "layer below"))?,
         };
         let owner = (stat.st_uid, stat.st_gid);
         let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
@@ -186,46 +187,31 @@ impl Attributes {
         self.mode == 0o755 && self.owner.is_none() && self.xattrs.is_empty()
     }
 
-    /// Sets the attributes on an open file or directory. `path` is used in errors.
+    /// Sets the attributes on `target`, a path of `through`. `path` is used in errors.
     ///
     /// # Errors
     /// Those of setting the owner, the mode, the extended attributes and the times.
-    pub fn apply_to_file(&self, file: impl AsFd, path: &Path) -> Result<()> {
+    pub fn apply(&self, target: &Path, path: &Path, is_link: bool) -> Result<()> {
+        let flags = if is_link { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
         if let Some((uid, gid)) = self.owner {
-            fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
+            chownat(CWD, target, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), flags)
                 .map_err(|errno| self.owner_failed(errno, path))?;
         }
         // chown(2) clears set-id bits and capabilities, so the mode and the extended attributes are set after the
         // owner.
-        fchmod(&file, Mode::from_raw_mode(self.mode)).map_err(Error::errno("chmod", path))?;
+        if !is_link {
+            let mode = Mode::from_raw_mode(self.mode);
+            chmodat(CWD, target, mode, flags).map_err(Error::at("chmod", path))?;
+        }
         for (name, value) in &self.xattrs {
-            fsetxattr(&file, name, value, XattrFlags::empty())
-                .map_err(|errno| xattr_failed(errno, name, path))?;
+            let object = format!("{} of {}", name.to_string_lossy(), path.display());
+            let set = match is_link {
+                true => lsetxattr(target, name, value, XattrFlags::empty()),
+                false => setxattr(target, name, value, XattrFlags::empty()),
+            };
+            set.map_err(Error::at("set extended attribute", object))?;
         }
-        futimens(&file, &self.times()).map_err(Error::errno("set times of", path))
-    }
-
-    /// Sets the attributes on a link, a device or a FIFO in `directory`.
-    ///
-    /// # Errors
-    /// Those of setting the owner, the mode, the extended attributes and the times.
-    pub fn apply_to_name(&self, directory: BorrowedFd<'_>, name: &OsStr, link: bool) -> Result<()> {
-        let path = Path::new(name);
-        if let Some((uid, gid)) = self.owner {
-            let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-            chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|errno| self.owner_failed(errno, path))?;
-        }
-        if !link {
-            chmodat(directory, name, Mode::from_raw_mode(self.mode), AtFlags::empty())
-                .map_err(Error::errno("chmod", path))?;
-        }
-        for (xattr, value) in &self.xattrs {
-            lsetxattr(through(directory).join(name), xattr, value, XattrFlags::empty())
-                .map_err(|errno| xattr_failed(errno, xattr, path))?;
-        }
-        utimensat(directory, name, &self.times(), AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(Error::errno("set times of", path))
+        utimensat(CWD, target, &self.times(), flags).map_err(Error::at("set times of", path))
     }
 
     fn times(&self) -> Timestamps {
@@ -236,24 +222,18 @@ impl Attributes {
     fn owner_failed(&self, errno: Errno, path: &Path) -> Error {
         let (uid, gid) = self.owner.unwrap_or_default();
         match errno {
-            Errno::INVAL => Error::Unfit(format!(
+            Errno::INVAL => unfit!(
                 "{} belongs to user {uid} and group {gid}, which this user namespace does not have: map more \
                  ids (/etc/subuid and /etc/subgid), or give up owners with --ignore-owners",
                 path.display()
-            )),
-            errno => Error::errno("chown", path)(errno),
+            ),
+            errno => Error::at("chown", path)(errno),
         }
     }
 }
 
-fn xattr_failed(errno: Errno, name: &CString, path: &Path) -> Error {
-    Error::errno(
-        "set extended attribute",
-        format!("{} of {}", name.to_string_lossy(), path.display()),
-    )(errno)
-}
-
 /// Returns a path through an open descriptor, for calls that do not accept O_PATH descriptors.
+#[must_use]
 pub fn through(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }

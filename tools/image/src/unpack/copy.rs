@@ -13,7 +13,7 @@ use std::path::Path;
 /// # Errors
 /// Those of reading and writing; an interruption.
 pub fn with_holes(mut from: &File, mut to: &File, shared: &Shared, path: &Path) -> Result<()> {
-    let failed = || Error::errno("copy", path);
+    let failed = || Error::at("copy", path);
     let size = from.metadata().map_err(Error::at("copy", path))?.len();
     let mut buffer = vec![0; 64 << 10];
     let mut end = 0;

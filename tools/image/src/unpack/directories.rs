@@ -2,7 +2,7 @@
 //! opaque. An archive can require any amount of such state, so all of it is charged to the import's memory limit.
 
 use super::attributes::Attributes;
-use super::limits::{Charge, Shared};
+use super::limits::Shared;
 use crate::error::Result;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -30,7 +30,9 @@ struct Kept {
 pub struct Directories<'a> {
     all: BTreeMap<PathBuf, Kept>,
     opaque: BTreeSet<PathBuf>,
-    charge: Charge<'a>,
+    shared: &'a Shared,
+    /// The bytes of memory that are charged.
+    charged: u64,
 }
 
 fn length(path: &Path) -> u64 {
@@ -51,12 +53,22 @@ fn exact(mut path: PathBuf) -> PathBuf {
 impl<'a> Directories<'a> {
     /// Returns an empty set.
     pub fn new(shared: &'a Shared) -> Self {
-        Self { all: BTreeMap::new(), opaque: BTreeSet::new(), charge: Charge::new(shared) }
+        Self { all: BTreeMap::new(), opaque: BTreeSet::new(), shared, charged: 0 }
     }
 
     /// Returns the state shared by all layers.
     pub fn shared(&self) -> &'a Shared {
-        self.charge.shared()
+        self.shared
+    }
+
+    fn charge(&mut self, bytes: u64) -> Result<()> {
+        self.charged += bytes;
+        self.shared.keep(bytes)
+    }
+
+    fn release(&mut self, bytes: u64) {
+        self.charged -= bytes;
+        self.shared.release(bytes);
     }
 
     /// Adds a directory with its final attributes.
@@ -65,9 +77,9 @@ impl<'a> Directories<'a> {
     /// The memory limit is exceeded.
     pub fn insert(&mut self, path: PathBuf, attributes: Attributes, implied: bool) -> Result<()> {
         let kept = Kept { attributes, implied };
-        self.charge.add(weight(&path, &kept))?;
-        if let Some(old) = self.all.get(&path) {
-            self.charge.take(weight(&path, old));
+        self.charge(weight(&path, &kept))?;
+        if let Some(old) = self.all.get(&path).map(|old| weight(&path, old)) {
+            self.release(old);
         }
         self.all.insert(exact(path), kept);
         Ok(())
@@ -86,7 +98,7 @@ impl<'a> Directories<'a> {
         if self.opaque.contains(path) {
             return Ok(false);
         }
-        self.charge.add(NAME + length(path))?;
+        self.charge(NAME + length(path))?;
         Ok(self.opaque.insert(exact(path.to_owned())))
     }
 
@@ -108,14 +120,14 @@ impl<'a> Directories<'a> {
             .collect();
         for path in gone {
             if let Some(kept) = self.all.remove(&path) {
-                self.charge.take(weight(&path, &kept));
+                self.release(weight(&path, &kept));
             }
         }
         let gone: Vec<PathBuf> =
             self.opaque.range::<Path, _>(from).take_while(inside).cloned().collect();
         for path in gone {
             self.opaque.remove(&path);
-            self.charge.take(NAME + length(&path));
+            self.release(NAME + length(&path));
         }
     }
 
@@ -128,15 +140,20 @@ impl<'a> Directories<'a> {
     ///
     /// # Errors
     /// The memory limit is exceeded.
-    pub fn into_implied(self) -> Result<Vec<PathBuf>> {
-        let Self { all, charge, .. } = self;
-        let mut implied: Vec<PathBuf> =
-            all.into_iter().filter(|(_, kept)| kept.implied).map(|(path, _)| path).collect();
+    pub fn into_implied(mut self) -> Result<Vec<PathBuf>> {
+        let all = std::mem::take(&mut self.all).into_iter().filter(|(_, kept)| kept.implied);
+        let mut implied: Vec<PathBuf> = all.map(|(path, _)| path).collect();
         implied.shrink_to_fit();
-        let shared = charge.shared();
-        drop(charge);
+        let shared = self.shared;
+        drop(self);
         keep_names(shared, &implied)?;
         Ok(implied)
+    }
+}
+
+impl Drop for Directories<'_> {
+    fn drop(&mut self) {
+        self.shared.release(self.charged);
     }
 }
 
@@ -150,12 +167,12 @@ pub fn keep_names(shared: &Shared, names: &[PathBuf]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limits::Limits;
+    use super::super::limits::{Limits, USUAL};
     use super::*;
 
     #[test]
     fn what_is_forgotten_is_what_is_inside() {
-        let shared = Shared::new(Limits::default());
+        let shared = Shared::new(USUAL);
         let mut all = Directories::new(&shared);
         for path in ["a", "a/b", "a/b/c", "a b", "a-b", "a/b-c", "b"] {
             all.insert(path.into(), Attributes::plain_directory(), path == "a-b").expect("room");
@@ -171,19 +188,17 @@ mod tests {
     }
 
     #[test]
-    fn only_so_much_is_kept() {
-        let shared = Shared::new(Limits { memory: 1 << 20, ..Limits::default() });
-        let fill = || {
+    fn what_is_released_can_be_kept_again() {
+        let shared = Shared::new(Limits { memory: 1000, ..USUAL });
+        for _ in 0..3 {
             let mut all = Directories::new(&shared);
-            let mut path = PathBuf::new();
-            (0..5000).find(|_| {
-                path.push("a");
-                all.insert(path.clone(), Attributes::plain_directory(), true).is_err()
-            })
-        };
-        let first = fill().expect("refused");
-        assert!((400..1000).contains(&first), "{first}");
-        // Dropping the layer releases its charge.
-        assert_eq!(fill(), Some(first));
+            let mut insert =
+                |path: &str| all.insert(path.into(), Attributes::plain_directory(), false);
+            for path in ["a", "a", "a", "b", "c"] {
+                insert(path).expect(path);
+            }
+            assert!(insert("d").is_err());
+        }
+        shared.keep(1000).expect("all of it");
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::error::{Error, Result};
 use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 const PIECE: usize = 64 << 10;
@@ -46,20 +46,13 @@ impl Frame {
     ///
     /// # Errors
     /// Those of writing.
-    pub fn contents(&mut self, size: u64, path: &[u8]) -> Result<()> {
-        self.record(size, path)
-    }
-
-    fn record(&mut self, size: u64, path: &[u8]) -> Result<()> {
+    pub fn record(&mut self, size: u64, path: &[u8]) -> Result<()> {
         let write = |out: &mut dyn Write| {
-            let length = |length: usize| io::Error::other(format!("{length} bytes are too many"));
-            let piece = u32::try_from(self.piece.len()).map_err(|_| length(self.piece.len()))?;
-            let name = u16::try_from(path.len()).map_err(|_| length(path.len()))?;
+            let piece = u32::try_from(self.piece.len()).map_err(io::Error::other)?;
+            let name = u16::try_from(path.len()).map_err(io::Error::other)?;
             out.write_all(&piece.to_le_bytes())?;
             out.write_all(&self.piece)?;
-            out.write_all(&size.to_le_bytes())?;
-            out.write_all(&name.to_le_bytes())?;
-            out.write_all(path)
+            out.write_all(&[&size.to_le_bytes()[..], &name.to_le_bytes(), path].concat())
         };
         write(&mut self.out).map_err(Error::at("write", &self.path))?;
         self.piece.clear();
@@ -115,24 +108,23 @@ impl Frames {
     }
 
     fn read(&mut self) -> io::Result<Option<Record>> {
-        let mut word = [0; 4];
         // The file may end only at the start of a record.
-        if self.input.read(&mut word[..1])? == 0 {
+        if self.input.fill_buf()?.is_empty() {
             return Ok(None);
         }
-        self.input.read_exact(&mut word[1..])?;
+        let piece = u32::from_le_bytes(self.number()?);
         let mut record = Record::default();
-        let piece = u64::from(u32::from_le_bytes(word));
-        if (&mut self.input).take(piece).read_to_end(&mut record.piece)? as u64 != piece {
+        if (&mut self.input).take(piece.into()).read_to_end(&mut record.piece)? != piece as usize {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let mut size = [0; 8];
-        self.input.read_exact(&mut size)?;
-        record.size = u64::from_le_bytes(size);
-        let mut length = [0; 2];
-        self.input.read_exact(&mut length)?;
-        record.path = vec![0; usize::from(u16::from_le_bytes(length))];
+        record.size = u64::from_le_bytes(self.number()?);
+        record.path = vec![0; u16::from_le_bytes(self.number()?).into()];
         self.input.read_exact(&mut record.path)?;
         Ok(Some(record))
+    }
+
+    fn number<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes).map(|()| bytes)
     }
 }

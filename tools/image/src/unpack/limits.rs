@@ -9,11 +9,12 @@
 //! most 128 MiB; only one layer at a time has one of more than 8 MiB). Copies of files in layers below are limited by
 //! `--max-bytes` alone.
 
-use crate::error::{Error, Result};
-use report::interrupt;
+use crate::error::{Error, Result, unfit};
+use indicatif::ProgressBar;
+use report::{interrupt, size};
 use std::fmt::Display;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 /// The size up to which any ratio is allowed: a file of zeros compresses a thousandfold.
 const FREE: u64 = 64 << 20;
@@ -28,39 +29,43 @@ const PAID: u64 = 4;
 const MOST_PAID: u64 = 16;
 
 /// The limits on the unpacked contents of an image.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Limits {
-    /// The maximum number of bytes in all archives of the image.
+    /// Maximum size of all unpacked layers in bytes; k, m, g and t may follow the number
+    #[arg(long = "max-bytes", value_name = "SIZE", default_value = "64g", value_parser = size::bytes)]
     pub bytes: u64,
-    /// The maximum number of entries in all archives of the image, including directories without an entry.
+    /// Maximum number of entries of all layers, including directories without an entry of their own
+    #[arg(long = "max-entries", value_name = "N", default_value_t = 4_000_000)]
     pub entries: u64,
-    /// The maximum ratio of the length of archives to that of their blobs, once the archives are longer than 64 MiB.
+    /// Maximum ratio of unpacked to packed size of a layer and of the image, for unpacked sizes
+    /// above 64 MiB
+    #[arg(long = "max-ratio", value_name = "N", default_value_t = 200)]
     pub ratio: u64,
-    /// Bytes of memory for the state of all layers until they are complete: names and attributes of directories. Each
-    /// byte read from a blob adds four bytes, up to sixteen times this limit in total.
+    /// Maximum memory for names and attributes of directories; each byte read from a blob adds four
+    /// bytes, up to 16 times this maximum in total
+    #[arg(long = "max-memory", value_name = "SIZE", default_value = "64m", value_parser = size::bytes)]
     pub memory: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self { bytes: 64 << 30, entries: 4_000_000, ratio: 200, memory: 64 << 20 }
-    }
-}
+/// The default limits.
+#[cfg(test)]
+pub const USUAL: Limits =
+    Limits { bytes: 64 << 30, entries: 4_000_000, ratio: 200, memory: 64 << 20 };
 
 impl Limits {
     /// Checks the ratio of `length` unpacked bytes to `packed` ones. `what` names the object in the error.
     ///
     /// # Errors
-    /// [`Error::Limit`].
+    /// The limit is exceeded.
     pub fn check_ratio(&self, length: u64, packed: u64, what: impl Display) -> Result<()> {
         let ratio = self.ratio;
         if length <= FREE || length / ratio.max(1) <= packed {
             return Ok(());
         }
-        Err(Error::Limit {
-            what: format!("{what} unpacks to more than {ratio} times its size"),
-            option: "--max-ratio",
-        })
+        Err(Error::limit(
+            format!("{what} unpacks to more than {ratio} times its size"),
+            "--max-ratio",
+        ))
     }
 }
 
@@ -69,8 +74,10 @@ impl Limits {
 pub struct Shared {
     /// The limits.
     pub limits: Limits,
-    /// Bytes of blobs read, for the progress bar.
-    pub read: AtomicU64,
+    /// Bytes of blobs read.
+    read: AtomicU64,
+    /// Shows the bytes of blobs read.
+    pub bar: OnceLock<ProgressBar>,
     /// Set when a layer has failed, so that the others stop.
     pub stop: AtomicBool,
     /// Held while a layer uses a window longer than [`WINDOW`](super::WINDOW), so that only one such window is
@@ -90,42 +97,44 @@ impl Shared {
         Self { limits, ..Self::default() }
     }
 
+    /// Counts bytes that were read from a blob.
+    pub fn count_read(&self, bytes: u64) {
+        self.read.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(bar) = self.bar.get() {
+            bar.inc(bytes);
+        }
+    }
+
     /// Counts an entry, or a directory without an entry: each takes an inode.
     ///
     /// # Errors
-    /// [`Error::Limit`].
+    /// The limit is exceeded.
     pub fn count_entry(&self) -> Result<()> {
         let limit = self.limits.entries;
         if self.entries.fetch_add(1, Ordering::Relaxed) < limit {
             return Ok(());
         }
-        Err(Error::Limit {
-            what: format!("the image has more than {limit} entries"),
-            option: "--max-entries",
-        })
+        Err(Error::limit(format!("the image has more than {limit} entries"), "--max-entries"))
     }
 
     /// Counts `bytes` of files, including bytes that are not in the archive, such as holes and files that are copied
     /// up.
     ///
     /// # Errors
-    /// [`Error::Limit`].
+    /// The limit is exceeded.
     pub fn count_bytes(&self, bytes: u64) -> Result<()> {
         let limit = self.limits.bytes;
         if add(&self.bytes, bytes) <= limit {
             return Ok(());
         }
-        Err(Error::Limit {
-            what: format!("the image unpacks to more than {limit} bytes"),
-            option: "--max-bytes",
-        })
+        Err(Error::limit(format!("the image unpacks to more than {limit} bytes"), "--max-bytes"))
     }
 
     /// Counts `bytes` of an archive. The ratio is checked for all layers together. Otherwise an image could have many
     /// layers that are each too short for the check, but too large together.
     ///
     /// # Errors
-    /// [`Error::Limit`].
+    /// The limit is exceeded.
     pub fn count_length(&self, bytes: u64) -> Result<()> {
         self.count_bytes(bytes)?;
         let length = add(&self.length, bytes);
@@ -142,17 +151,17 @@ impl Shared {
         if add(&self.steps, steps) <= limit {
             return Ok(());
         }
-        Err(Error::Unfit(format!(
+        Err(unfit!(
             "the names of the image's entries are too deep, or lead through too many links: more \
              than {STEPS_OF_ENTRY} steps for each of {entries} entries. Pack the image again, \
              with names that do not lead through links"
-        )))
+        ))
     }
 
     /// Charges `bytes` of memory.
     ///
     /// # Errors
-    /// [`Error::Limit`].
+    /// The limit is exceeded.
     pub fn keep(&self, bytes: u64) -> Result<()> {
         let memory = self.limits.memory;
         let paid = self.read.load(Ordering::Relaxed).saturating_mul(PAID);
@@ -160,12 +169,12 @@ impl Shared {
         if add(&self.kept, bytes) <= limit {
             return Ok(());
         }
-        Err(Error::Limit {
-            what: format!(
+        Err(Error::limit(
+            format!(
                 "the names and attributes of the image's directories take more than {limit} bytes of memory"
             ),
-            option: "--max-memory",
-        })
+            "--max-memory",
+        ))
     }
 
     /// Releases `bytes` of memory.
@@ -194,76 +203,21 @@ fn add(counter: &AtomicU64, amount: u64) -> u64 {
     })
 }
 
-/// The memory charge of one layer, released when dropped.
-#[derive(Debug)]
-pub struct Charge<'a> {
-    shared: &'a Shared,
-    bytes: u64,
-}
-
-impl<'a> Charge<'a> {
-    /// Returns an empty charge.
-    #[must_use]
-    pub fn new(shared: &'a Shared) -> Self {
-        Self { shared, bytes: 0 }
-    }
-
-    /// Returns the state shared by all layers.
-    #[must_use]
-    pub fn shared(&self) -> &'a Shared {
-        self.shared
-    }
-
-    /// Charges `bytes` more.
-    ///
-    /// # Errors
-    /// [`Error::Limit`].
-    pub fn add(&mut self, bytes: u64) -> Result<()> {
-        self.bytes += bytes;
-        self.shared.keep(bytes)
-    }
-
-    /// Releases `bytes`.
-    pub fn take(&mut self, bytes: u64) {
-        self.bytes -= bytes;
-        self.shared.release(bytes);
-    }
-}
-
-impl Drop for Charge<'_> {
-    fn drop(&mut self) {
-        self.shared.release(self.bytes);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn counters_do_not_wrap() {
-        let shared = Shared::new(Limits { bytes: u64::MAX - 1, ..Limits::default() });
+        let shared = Shared::new(Limits { bytes: u64::MAX - 1, ..USUAL });
         shared.count_bytes(u64::MAX - 1).expect("all of it");
         assert!(shared.count_bytes(2).is_err());
         assert!(shared.count_bytes(1 << 62).is_ok() || shared.count_bytes(u64::MAX).is_err());
     }
 
     #[test]
-    fn what_is_released_can_be_kept_again() {
-        let shared = Shared::new(Limits { memory: 100, ..Limits::default() });
-        for _ in 0..3 {
-            let mut charge = Charge::new(&shared);
-            charge.add(60).expect("60");
-            charge.take(20);
-            charge.add(60).expect("100");
-            assert!(charge.add(1).is_err());
-        }
-        shared.keep(100).expect("all of it");
-    }
-
-    #[test]
     fn blobs_pay_for_memory() {
-        let shared = Shared::new(Limits::default());
+        let shared = Shared::new(USUAL);
         // 200,000 directories in an image of 20 MB.
         let directories = 200_000 * 400;
         assert!(shared.keep(directories).is_err());
@@ -272,14 +226,5 @@ mod tests {
         shared.keep(directories).expect("paid");
         shared.read.store(u64::MAX, Ordering::Relaxed);
         assert!(shared.keep(1 << 30).is_err(), "never more than that");
-    }
-
-    #[test]
-    fn layers_share_what_no_ratio_limits() {
-        let shared = Shared::new(Limits::default());
-        shared.count_length(FREE).expect("free");
-        assert!(shared.count_length(FREE).is_err());
-        shared.read.store(FREE / 10, Ordering::Relaxed);
-        shared.count_length(FREE).expect("of a blob");
     }
 }

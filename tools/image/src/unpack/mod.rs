@@ -12,19 +12,22 @@ mod stream;
 mod tree;
 pub mod window;
 
+pub use archive::has_valid_sum;
 pub use attributes::{Attributes, Keep};
 pub use compression::Compression;
 pub use directories::keep_names;
 pub use frame::{Frames, Record};
 pub use limits::{Limits, Shared};
-pub use tree::{Below, LOOK_UP};
+pub use tree::{LOOK_UP, open_inside};
 pub use window::{LONG_WINDOW, WINDOW};
 
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use crate::merged::Merged;
 use crate::oci::Descriptor;
-use crate::store::{LayerInfo, Work};
+use crate::store::{LayerInfo, Rights, Work};
 use archive::{Archive, Entry, Kind};
+use attributes::through;
 use frame::Frame;
 use rustix::fs::FileType;
 use std::ffi::OsStr;
@@ -59,7 +62,7 @@ pub struct Task<'a> {
     /// The expected digest of the archive in the blob.
     pub diff_id: Digest,
     /// The layers below, if they are known.
-    pub below: Below,
+    pub below: Option<Merged>,
     /// The place where file contents are stored.
     pub way: Way,
     /// The size of the longest allowed zstd window, as the exponent of a power of two.
@@ -110,7 +113,7 @@ pub fn check(
     let mut stream = Stream::new(source, blob, shared, window)?;
     let mut buffer = vec![0; BUFFER];
     while stream.read(&mut buffer)? > 0 {}
-    Ok(diff_id.same(stream.finish()?, || "the layer's archive".to_owned())?)
+    diff_id.check(stream.finish()?, "the layer's archive")
 }
 
 struct Unpacker<'a, 'k> {
@@ -125,10 +128,7 @@ struct Unpacker<'a, 'k> {
 impl Unpacker<'_, '_> {
     fn entry(&mut self, entry: &Entry) -> Result<()> {
         let (place, name) = self.tree.place(&entry.path)?;
-        let hostile = |reason| Error::Hostile {
-            entry: String::from_utf8_lossy(&entry.path).into_owned(),
-            reason,
-        };
+        let hostile = |reason| Error::hostile(OsStr::from_bytes(&entry.path), reason);
         if name.is_empty() && entry.kind != Kind::Directory {
             return Err(hostile("the root of a layer must be a directory"));
         }
@@ -145,20 +145,21 @@ impl Unpacker<'_, '_> {
         }
         match &entry.kind {
             Kind::Directory => self.tree.directory(&place, &name, self.keep.attributes(entry)?),
-            Kind::File => {
+            Kind::File | Kind::Sparse { .. } => {
                 let (path, attributes) = (place.path.join(&name), self.keep.attributes(entry)?);
                 let mut file = self.tree.file(&place, &name, entry.mode)?;
-                if self.way == Way::Files {
-                    self.archive.contents_in(path.as_os_str().as_bytes())?;
-                }
-                self.info.size += self.copy(&mut file, &path)?;
-                attributes.apply_to_file(&file, &path)
-            }
-            Kind::Sparse { size, segments } => {
-                let (path, attributes) = (place.path.join(&name), self.keep.attributes(entry)?);
-                let mut file = self.tree.file(&place, &name, entry.mode)?;
-                self.info.size += self.copy_sparse(&mut file, &path, *size, segments)?;
-                attributes.apply_to_file(&file, &path)
+                self.info.size += match &entry.kind {
+                    Kind::Sparse { size, segments } => {
+                        self.copy_sparse(&mut file, &path, *size, segments)?
+                    }
+                    _ => {
+                        if self.way == Way::Files {
+                            self.archive.contents_in(path.as_os_str().as_bytes())?;
+                        }
+                        self.copy(&mut file, &path, u64::MAX, self.way == Way::Frame)?
+                    }
+                };
+                attributes.apply(&through(file.as_fd()), &path, false)
             }
             Kind::HardLink(target) => self.tree.hard_link(&place, &name, target),
             Kind::Symlink(target) => {
@@ -166,43 +167,37 @@ impl Unpacker<'_, '_> {
                     return Err(hostile("it is a link that leads nowhere"));
                 }
                 self.tree.symlink(&place, &name, target)?;
-                self.keep.attributes(entry)?.apply_to_name(place.fd.as_fd(), &name, true)
+                self.set_attributes(entry, &place, &name)
             }
-            Kind::Character(major, minor) => {
-                self.node(entry, &place, &name, FileType::CharacterDevice, (*major, *minor))
+            // Unprivileged users may create device 0:0, which is a whiteout.
+            Kind::Node(kind, major, minor)
+                if *kind == FileType::Fifo
+                    || (*kind, *major, *minor) == (FileType::CharacterDevice, 0, 0)
+                    || self.keep.rights == Rights::Root =>
+            {
+                self.tree.node(&place, &name, *kind, entry.mode, (*major, *minor))?;
+                self.set_attributes(entry, &place, &name)
             }
-            Kind::Block(major, minor) => {
-                self.node(entry, &place, &name, FileType::BlockDevice, (*major, *minor))
+            Kind::Node(..) => {
+                self.keep.lose("devices", &entry.path);
+                Ok(())
             }
-            Kind::Fifo => self.node(entry, &place, &name, FileType::Fifo, (0, 0)),
         }
     }
 
-    fn node(
-        &mut self,
-        entry: &Entry,
-        place: &Place,
-        name: &OsStr,
-        kind: FileType,
-        device: (u32, u32),
-    ) -> Result<()> {
-        // Unprivileged users may create device 0:0, which is a whiteout.
-        let allowed = kind == FileType::Fifo
-            || (kind == FileType::CharacterDevice && device == (0, 0))
-            || self.keep.rights == crate::store::Rights::Root;
-        if !allowed {
-            self.keep.lose("devices", &entry.path);
-            return Ok(());
-        }
-        self.tree.node(place, name, kind, entry.mode, device)?;
-        self.keep.attributes(entry)?.apply_to_name(place.fd.as_fd(), name, false)
+    /// Sets the attributes of a link, a device or a FIFO.
+    fn set_attributes(&self, entry: &Entry, place: &Place, name: &OsStr) -> Result<()> {
+        let target = through(place.fd.as_fd()).join(name);
+        let is_link = matches!(entry.kind, Kind::Symlink(_));
+        self.keep.attributes(entry)?.apply(&target, Path::new(name), is_link)
     }
 
-    /// Copies the entry's contents.
-    fn copy(&mut self, file: &mut File, path: &Path) -> Result<u64> {
+    /// Copies the entry's contents, or the next `most` bytes of them.
+    fn copy(&mut self, file: &mut File, path: &Path, most: u64, record: bool) -> Result<u64> {
         let mut copied = 0;
         loop {
-            match self.archive.read_data(&mut self.buffer, self.way == Way::Frame)? {
+            let part = usize::try_from(most - copied).unwrap_or(usize::MAX).min(self.buffer.len());
+            match self.archive.read_data(&mut self.buffer[..part], record)? {
                 0 => return Ok(copied),
                 count => {
                     file.write_all(&self.buffer[..count]).map_err(Error::at("write", path))?;
@@ -220,33 +215,19 @@ impl Unpacker<'_, '_> {
         size: u64,
         segments: &[(u64, u64)],
     ) -> Result<u64> {
-        let wrong = || Error::Hostile {
-            entry: path.display().to_string(),
-            reason: "its map of holes contradicts itself",
-        };
+        let wrong = || Error::hostile(path, "its map of holes contradicts itself");
         self.archive.shared().count_bytes(size)?;
-        let mut end = 0;
-        let mut copied = 0;
+        let (mut end, mut copied) = (0, 0);
         for &(offset, length) in segments {
             if offset < end {
                 return Err(wrong());
             }
             end = offset.checked_add(length).filter(|&end| end <= size).ok_or_else(wrong)?;
-            if length == 0 {
-                continue;
-            }
             file.seek(SeekFrom::Start(offset)).map_err(Error::at("seek in", path))?;
-            let mut left = length;
-            while left > 0 {
-                let part = self.buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-                let count = self.archive.read_data(&mut self.buffer[..part], true)?;
-                if count == 0 {
-                    return Err(wrong());
-                }
-                file.write_all(&self.buffer[..count]).map_err(Error::at("write", path))?;
-                left -= count as u64;
-                copied += count as u64;
+            if self.copy(file, path, length, true)? < length {
+                return Err(wrong());
             }
+            copied += length;
         }
         file.set_len(size).map_err(Error::at("set length of", path))?;
         Ok(copied)
@@ -255,7 +236,7 @@ impl Unpacker<'_, '_> {
     fn finish(mut self) -> Result<LayerInfo> {
         let (stream, frame) = self.archive.finish()?;
         let found = stream.finish()?;
-        self.info.diff_id.same(found, || "the layer's archive".to_owned())?;
+        self.info.diff_id.check(found, "the layer's archive")?;
         frame.finish()?;
         if self.tree.replaced && self.way == Way::Files {
             return Err(Error::NeedsFrame);

@@ -3,34 +3,27 @@
 use super::compression::Compression;
 use super::limits::Shared;
 use super::window::{self, WINDOW};
-use crate::digest::Digest;
+use crate::digest::{Digest, Hashed};
 use crate::error::{Error, Result};
 use crate::oci::Descriptor;
-use sha2::{Digest as _, Sha256};
 use std::io::{self, BufRead, BufReader, Read};
-use std::sync::atomic::Ordering;
 
 /// The number of bytes to read at once.
 pub const BUFFER: usize = 256 << 10;
 /// A blob as stored or transferred.
 struct Blob<'a> {
-    source: Box<dyn Read + 'a>,
+    source: Hashed<Box<dyn Read + 'a>>,
     descriptor: &'a Descriptor,
     shared: &'a Shared,
-    hash: Sha256,
-    read: u64,
 }
 
 impl Read for Blob<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
-        self.read += count as u64;
-        let (blob, expected) = (self.descriptor.digest, self.descriptor.size);
-        if self.read > expected {
-            return Err(io::Error::other(Error::Size { blob, expected, found: self.read }));
+        if self.source.length > self.descriptor.size {
+            return Err(io::Error::other(self.descriptor.wrong_size(self.source.length)));
         }
-        self.hash.update(&buffer[..count]);
-        self.shared.read.fetch_add(count as u64, Ordering::Relaxed);
+        self.shared.count_read(count as u64);
         Ok(count)
     }
 }
@@ -59,28 +52,12 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn blob(&self) -> &Blob<'a> {
-        match self {
-            Self::Plain(reader) => reader.get_ref(),
-            Self::Gzip(decoder) => decoder.get_ref().get_ref(),
-            Self::Zstd(decoder) => decoder.get_ref().get_ref(),
-        }
-    }
-
-    /// Returns the buffered bytes of the blob that are not decompressed yet.
-    fn ahead(&self) -> &[u8] {
-        match self {
-            Self::Plain(reader) => reader.buffer(),
-            Self::Gzip(decoder) => decoder.get_ref().buffer(),
-            Self::Zstd(decoder) => decoder.get_ref().buffer(),
-        }
-    }
-
-    fn into_reader(self) -> BufReader<Blob<'a>> {
+    /// Returns the reader of the blob, whose buffer has the bytes that are not decompressed yet.
+    fn reader(&mut self) -> &mut BufReader<Blob<'a>> {
         match self {
             Self::Plain(reader) => reader,
-            Self::Gzip(decoder) => decoder.into_inner(),
-            Self::Zstd(decoder) => decoder.finish(),
+            Self::Gzip(decoder) => decoder.get_mut(),
+            Self::Zstd(decoder) => decoder.get_mut(),
         }
     }
 }
@@ -98,7 +75,8 @@ impl Read for Decoder<'_> {
 /// The archive in a blob.
 pub struct Stream<'a> {
     decoder: Decoder<'a>,
-    hash: Sha256,
+    hash: Hashed<()>,
+    /// The number of bytes counted so far.
     length: u64,
     shared: &'a Shared,
     window: u32,
@@ -116,9 +94,9 @@ impl<'a> Stream<'a> {
         shared: &'a Shared,
         window: u32,
     ) -> Result<Self> {
-        let blob = Blob { source, descriptor, shared, hash: Sha256::new(), read: 0 };
+        let blob = Blob { source: Hashed::new(source), descriptor, shared };
         let decoder = Decoder::new(blob, window).map_err(reading)?;
-        Ok(Self { decoder, hash: Sha256::new(), length: 0, shared, window })
+        Ok(Self { decoder, hash: Hashed::new(()), length: 0, shared, window })
     }
 
     /// Returns the state shared by all layers of this import.
@@ -138,16 +116,16 @@ impl<'a> Stream<'a> {
                 result => break result.map_err(|error| self.failed(error))?,
             }
         };
-        self.hash.update(&buffer[..count]);
+        self.hash.add(&buffer[..count]);
         self.count(count as u64)?;
         Ok(count)
     }
 
-    fn failed(&self, error: io::Error) -> Error {
+    fn failed(&mut self, error: io::Error) -> Error {
         match reading(error) {
             Error::System { cause, .. } if window::is_too_long(&cause) => match self.window {
                 WINDOW => Error::NeedsWindow,
-                _ => window::refused("the layer", self.decoder.ahead()),
+                _ => window::refused("the layer", self.decoder.reader().buffer()),
             },
             error => error,
         }
@@ -160,7 +138,7 @@ impl<'a> Stream<'a> {
     pub fn count(&mut self, bytes: u64) -> Result<()> {
         self.length += bytes;
         // The layer's own ratio is checked first, because its error is more specific.
-        let packed = self.decoder.blob().read;
+        let packed = self.decoder.reader().get_ref().source.length;
         self.shared.limits.check_ratio(self.length, packed, "the layer")?;
         self.shared.count_length(bytes)
     }
@@ -183,17 +161,16 @@ impl<'a> Stream<'a> {
     /// Reads the rest of the blob, verifies the blob, and returns the digest of the archive.
     ///
     /// # Errors
-    /// [`Error::Size`] and [`Error::Digest`] of the blob.
-    pub fn finish(self) -> Result<Digest> {
-        let mut reader = self.decoder.into_reader();
-        io::copy(&mut reader, &mut io::sink()).map_err(reading)?;
-        let blob = reader.into_inner();
-        let Descriptor { digest, size, .. } = *blob.descriptor;
-        if blob.read != size {
-            return Err(Error::Size { blob: digest, expected: size, found: blob.read });
+    /// The length or the digest of the blob differs.
+    pub fn finish(mut self) -> Result<Digest> {
+        let reader = self.decoder.reader();
+        io::copy(reader, &mut io::sink()).map_err(reading)?;
+        let Blob { source, descriptor, .. } = reader.get_ref();
+        if source.length != descriptor.size {
+            return Err(descriptor.wrong_size(source.length));
         }
-        digest.same(Digest::finish(blob.hash), || "the blob".to_owned())?;
-        Ok(Digest::finish(self.hash))
+        descriptor.digest.check(source.digest(), "the blob")?;
+        Ok(self.hash.digest())
     }
 }
 

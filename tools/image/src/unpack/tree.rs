@@ -7,21 +7,22 @@
 
 mod links;
 
-use super::attributes::Attributes;
+use super::attributes::{Attributes, through};
 use super::directories::Directories;
 use super::limits::Shared;
-use crate::error::{Error, Result};
-use crate::merged::{Directory, Found, LINKS, Merged, words};
+use crate::error::{Error, Result, c_path, if_there};
+use crate::merged::{Found, Merged, Step, is_whiteout, walk, words};
 use crate::store::Rights;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, makedev, mkdirat, mknodat, openat, openat2,
-    readlinkat, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, Stat, XattrFlags, makedev, mkdirat, mknodat, openat,
+    readlinkat, setxattr, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -29,6 +30,9 @@ use sys::inside::{self, Links};
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+const READABLE: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The cost of a step of a walk, in lookups.
 const STEP: u64 = 16;
@@ -49,21 +53,14 @@ pub struct Place {
     pub fd: Rc<OwnedFd>,
 }
 
-/// The layers below the layer that is being unpacked.
-#[derive(Debug, Clone)]
-pub enum Below {
-    /// Not available: the layer is unpacked by itself.
-    Unknown,
-    /// The layers below. The bottom layer has none, so its stack is empty.
-    Known(Merged),
-}
-
 /// A layer that is being filled.
 #[derive(Debug)]
 pub struct Tree<'a> {
     root: Place,
     rights: Rights,
-    below: Below,
+    /// The layers below. `None` if they are not available: the layer is unpacked by itself. The bottom layer has none,
+    /// so its stack is empty.
+    below: Option<Merged>,
     /// The directory of the last entry, with the directory's name in the archive. The next entry is often in the same
     /// directory.
     last: Option<(PathBuf, Place)>,
@@ -80,9 +77,14 @@ impl<'a> Tree<'a> {
     ///
     /// # Errors
     /// Those of opening the directory.
-    pub fn new(root: &Path, rights: Rights, below: Below, shared: &'a Shared) -> Result<Self> {
+    pub fn new(
+        root: &Path,
+        rights: Rights,
+        below: Option<Merged>,
+        shared: &'a Shared,
+    ) -> Result<Self> {
         let fd =
-            rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(Error::errno("open", root))?;
+            rustix::fs::open(root, DIRECTORY, Mode::empty()).map_err(Error::at("open", root))?;
         let root = Place { path: PathBuf::new(), fd: Rc::new(fd) };
         Ok(Self {
             root,
@@ -99,25 +101,23 @@ impl<'a> Tree<'a> {
     /// not exist. The name is empty if the entry is the layer's root itself.
     ///
     /// # Errors
-    /// [`Error::Hostile`] for names that lead out of the layer; those of opening and creating directories.
+    /// An error for names that lead out of the layer; those of opening and creating directories.
     pub fn place(&mut self, path: &[u8]) -> Result<(Place, OsString)> {
         let path = Path::new(OsStr::from_bytes(path));
-        let hostile = |reason| Error::Hostile { entry: path.display().to_string(), reason };
         if path.as_os_str().len() > LONGEST + LONGEST_NAME {
-            return Err(Error::errno("open", path)(Errno::NAMETOOLONG));
+            return Err(Error::at("open", path)(Errno::NAMETOOLONG));
         }
-        let mut words = words(path);
-        if words.iter().any(|word| word == "..") {
-            return Err(hostile("its name goes up by \"..\""));
+        let words = words(path);
+        let reason = words.iter().find_map(|word| match word.as_bytes() {
+            b".." => Some("its name goes up by \"..\""),
+            word if word.contains(&0) => Some("its name has a zero byte"),
+            word if word.len() > 255 => Some("a part of its name is longer than 255 bytes"),
+            _ => None,
+        });
+        if let Some(reason) = reason {
+            return Err(Error::hostile(path, reason));
         }
-        if words.iter().any(|word| word.as_bytes().contains(&0)) {
-            return Err(hostile("its name has a zero byte"));
-        }
-        if words.iter().any(|word| word.len() > 255) {
-            return Err(hostile("a part of its name is longer than 255 bytes"));
-        }
-        let name = if words.is_empty() { OsString::new() } else { words.remove(0) };
-        let parent: PathBuf = words.iter().rev().collect();
+        let (parent, name) = parent_and_name(words);
         if let Some((last, place)) = &self.last
             && *last == parent
         {
@@ -125,7 +125,7 @@ impl<'a> Tree<'a> {
         }
         let place = self
             .walk(&parent, true)?
-            .ok_or_else(|| Error::NeedsBelow { path: parent.display().to_string() })?;
+            .ok_or_else(|| Error::NeedsBelow(parent.display().to_string()))?;
         self.last = Some((parent, place.clone()));
         Ok((place, name))
     }
@@ -136,114 +136,78 @@ impl<'a> Tree<'a> {
         if path.as_os_str().is_empty() {
             return Ok(Some(self.root.clone()));
         }
-        let resolve = ResolveFlags::BENEATH
-            | ResolveFlags::NO_SYMLINKS
-            | ResolveFlags::NO_MAGICLINKS
-            | ResolveFlags::NO_XDEV;
         // A component takes at least a byte and a slash.
         self.count_steps(path.as_os_str().len() as u64 / 2)?;
-        match openat2(&self.root.fd, path, DIRECTORY, Mode::empty(), resolve) {
-            Ok(fd) => return Ok(Some(Place { path: path.to_owned(), fd: Rc::new(fd) })),
-            // ENOSYS or EPERM comes from a seccomp filter that does not know openat2.
-            Err(
-                Errno::NOENT
-                | Errno::NOTDIR
-                | Errno::LOOP
-                | Errno::AGAIN
-                | Errno::NOSYS
-                | Errno::PERM,
-            ) => {}
-            Err(errno) => return Err(Error::errno("open", path)(errno)),
+        let root = self.root.clone();
+        if let Ok(fd) = inside::open_beneath(root.fd.as_fd(), &c_path(path)?, DIRECTORY) {
+            return Ok(Some(Place { path: path.to_owned(), fd: Rc::new(fd) }));
         }
-        let mut stack = vec![self.root.clone()];
-        let mut todo = words(path);
-        let mut links = 0;
-        while let Some(word) = todo.pop() {
-            let Some(here) = stack.last().cloned() else { return Ok(None) };
+        let step = |here: &Place, word: &OsStr, _| {
             self.count_steps(STEP)?;
-            if word == ".." {
-                stack.truncate((stack.len() - 1).max(1));
-                continue;
+            match openat(&here.fd, word, DIRECTORY, Mode::empty()) {
+                Ok(fd) => Ok(Step::Into(Place { path: here.path.join(word), fd: Rc::new(fd) })),
+                Err(Errno::NOENT) if make => self.imply(here, word),
+                Err(Errno::NOENT) => Ok(Step::End),
+                Err(Errno::NOTDIR | Errno::LOOP) => self.other(here, word, make),
+                Err(errno) => Err(Error::at("open", here.path.join(word))(errno)),
             }
-            let step = match openat(&here.fd, &word, DIRECTORY, Mode::empty()) {
-                Ok(fd) => Step::Into(Place { path: here.path.join(&word), fd: Rc::new(fd) }),
-                Err(Errno::NOENT) if make => self.imply(&here, &word)?,
-                Err(Errno::NOENT) => return Ok(None),
-                Err(Errno::NOTDIR | Errno::LOOP) => self.other(&here, &word, make)?,
-                Err(errno) => return Err(Error::errno("open", here.path.join(&word))(errno)),
-            };
-            match step {
-                Step::Into(place) => stack.push(place),
-                Step::Along(target) => {
-                    links += 1;
-                    if links > LINKS {
-                        return Err(Error::errno("open", path)(Errno::LOOP));
-                    }
-                    if target.is_absolute() {
-                        stack.truncate(1);
-                    }
-                    todo.extend(words(&target));
-                }
-            }
-        }
-        Ok(stack.pop())
+        };
+        walk(&root, path, step, || Err(Error::at("open", path)(Errno::LOOP)))
     }
 
     /// Continues a walk at a parent that is not a directory, such as a link.
-    fn other(&mut self, here: &Place, word: &OsStr, make: bool) -> Result<Step> {
+    fn other(&mut self, here: &Place, word: &OsStr, make: bool) -> Result<Step<Place>> {
         let path = here.path.join(word);
         match readlinkat(&here.fd, word, Vec::new()) {
             Ok(target) => {
-                return Ok(Step::Along(PathBuf::from(OsString::from_vec(target.into_bytes()))));
+                return Ok(Step::Along(OsString::from_vec(target.into_bytes()).into()));
             }
             Err(Errno::INVAL) => {}
-            Err(errno) => return Err(Error::errno("read link", &path)(errno)),
+            Err(errno) => return Err(Error::at("read link", &path)(errno)),
         }
-        if make && self.is_whiteout(here, word)? {
+        if make && self.stat(here, word)?.is_some_and(|stat| is_whiteout(&stat)) {
             // The whiteout removes the directory of the layers below; this layer creates the directory again.
-            unlinkat(&here.fd, word, AtFlags::empty()).map_err(Error::errno("remove", &path))?;
+            unlinkat(&here.fd, word, AtFlags::empty()).map_err(Error::at("remove", &path))?;
             let place = self.make_implied(here, word, None)?;
             self.set_opaque(&place)?;
             return Ok(Step::Into(place));
         }
-        Err(Error::errno("open", path)(Errno::NOTDIR))
+        Err(Error::at("open", path)(Errno::NOTDIR))
     }
 
     /// Continues a walk at a missing parent. If the parent is a symbolic link in the layers below, the link is
     /// followed. Otherwise, the parent is created, with the attributes that it has in the layers below if it exists
     /// there.
-    fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step> {
-        match self.find_below(&here.path, word)? {
-            None => self.make_implied(here, word, None).map(Step::Into),
-            Some(Found::Directory(below)) => {
-                self.make_implied(here, word, Some(&below)).map(Step::Into)
+    fn imply(&mut self, here: &Place, word: &OsStr) -> Result<Step<Place>> {
+        let below = match self.find_below(&here.path, word)? {
+            None => None,
+            Some(Found::Directory(below)) => below.into_iter().next(),
+            Some(Found::Link(target)) => return Ok(Step::Along(target.into())),
+            Some(Found::Other(_)) => {
+                return Err(Error::at("open", here.path.join(word))(Errno::NOTDIR));
             }
-            Some(Found::Link(target)) => Ok(Step::Along(PathBuf::from(target))),
-            Some(Found::Other(_)) => Err(Error::errno("open", here.path.join(word))(Errno::NOTDIR)),
-        }
+        };
+        self.make_implied(here, word, below).map(Step::Into)
     }
 
     fn make_implied(
         &mut self,
         here: &Place,
         word: &OsStr,
-        below: Option<&Directory>,
+        below: Option<Rc<OwnedFd>>,
     ) -> Result<Place> {
         let path = here.path.join(word);
         // The directory takes as much space as one with an entry.
         self.directories.shared().count_entry()?;
         let place = make_directory(here, word)?;
-        let attributes = match below.and_then(|below| below.first()) {
-            Some(below) => Attributes::of_directory(below)?,
-            None => Attributes::plain_directory(),
-        };
+        let attributes = Attributes::of_top(below)?;
         self.directories.insert(path, attributes, true)?;
         Ok(place)
     }
 
     /// Looks up a name in the layers below, unless this layer hides it.
     fn find_below(&self, directory: &Path, name: &OsStr) -> Result<Option<Found>> {
-        let Below::Known(below) = &self.below else { return Ok(None) };
+        let Some(below) = &self.below else { return Ok(None) };
         if below.is_empty() || self.directories.hides_below(directory) {
             return Ok(None);
         }
@@ -259,24 +223,10 @@ impl<'a> Tree<'a> {
         self.directories.shared().count_steps(steps)
     }
 
-    /// Returns the file type of a name, if it exists.
-    fn kind(&self, place: &Place, name: &OsStr) -> Result<Option<FileType>> {
-        match statat(&place.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(Error::errno("look up", place.path.join(name))(errno)),
-        }
-    }
-
-    fn is_whiteout(&self, place: &Place, name: &OsStr) -> Result<bool> {
-        match statat(&place.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => {
-                let kind = FileType::from_raw_mode(stat.st_mode);
-                Ok(kind == FileType::CharacterDevice && stat.st_rdev == 0)
-            }
-            Err(Errno::NOENT) => Ok(false),
-            Err(errno) => Err(Error::errno("look up", place.path.join(name))(errno)),
-        }
+    /// Returns the metadata of a name, if it exists.
+    fn stat(&self, place: &Place, name: &OsStr) -> Result<Option<Stat>> {
+        if_there(statat(&place.fd, name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from))
+            .map_err(Error::at("look up", place.path.join(name)))
     }
 
     /// Calls `make`; if something exists at that name, removes it and tries again.
@@ -294,7 +244,7 @@ impl<'a> Tree<'a> {
             }
             result => result,
         };
-        result.map_err(Error::errno(op, place.path.join(name)))
+        result.map_err(Error::at(op, place.path.join(name)))
     }
 
     /// Removes the file or directory that an earlier entry created.
@@ -302,21 +252,18 @@ impl<'a> Tree<'a> {
         let path = place.path.join(name);
         self.replaced = true;
         self.last = None;
-        match self.kind(place, name)? {
-            None => Ok(()),
-            Some(FileType::Directory) => {
+        let flags = match self.stat(place, name)? {
+            None => return Ok(()),
+            Some(stat) if is_directory(&stat) => {
                 self.directories.forget(&path);
-                let directory =
-                    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let fd = openat(&place.fd, name, directory, Mode::empty())
-                    .map_err(Error::errno("open", &path))?;
-                rootfs::empty(fd.as_fd()).map_err(Error::errno("remove", &path))?;
-                unlinkat(&place.fd, name, AtFlags::REMOVEDIR).map_err(Error::errno("remove", &path))
+                let fd = openat(&place.fd, name, READABLE, Mode::empty())
+                    .map_err(Error::at("open", &path))?;
+                rootfs::empty(fd.as_fd()).map_err(Error::at("remove", &path))?;
+                AtFlags::REMOVEDIR
             }
-            Some(_) => {
-                unlinkat(&place.fd, name, AtFlags::empty()).map_err(Error::errno("remove", &path))
-            }
-        }
+            Some(_) => AtFlags::empty(),
+        };
+        unlinkat(&place.fd, name, flags).map_err(Error::at("remove", &path))
     }
 
     /// Creates an empty file for writing.
@@ -362,14 +309,13 @@ impl<'a> Tree<'a> {
     pub fn directory(&mut self, place: &Place, name: &OsStr, attributes: Attributes) -> Result<()> {
         let path = place.path.join(name);
         if !name.is_empty() {
-            match self.kind(place, name)? {
-                Some(FileType::Directory) => {}
+            match self.stat(place, name)? {
+                Some(stat) if is_directory(&stat) => {}
                 None => drop(make_directory(place, name)?),
-                Some(_) => {
-                    let whiteout = self.is_whiteout(place, name)?;
+                Some(stat) => {
                     self.clear(place, name)?;
                     let made = make_directory(place, name)?;
-                    if whiteout {
+                    if is_whiteout(&stat) {
                         self.set_opaque(&made)?;
                     }
                 }
@@ -383,11 +329,11 @@ impl<'a> Tree<'a> {
     /// # Errors
     /// Those of creating a whiteout.
     pub fn whiteout(&mut self, place: &Place, name: &OsStr) -> Result<()> {
-        match self.kind(place, name)? {
+        match self.stat(place, name)? {
             None => self.node(place, name, FileType::CharacterDevice, 0, (0, 0)),
-            Some(FileType::Directory) => {
+            Some(stat) if is_directory(&stat) => {
                 let fd = openat(&place.fd, name, DIRECTORY, Mode::empty())
-                    .map_err(Error::errno("open", place.path.join(name)))?;
+                    .map_err(Error::at("open", place.path.join(name)))?;
                 self.set_opaque(&Place { path: place.path.join(name), fd: Rc::new(fd) })
             }
             // An object of this layer hides the same name in the layers below.
@@ -401,14 +347,9 @@ impl<'a> Tree<'a> {
     /// Those of setxattr(2).
     pub fn set_opaque(&mut self, place: &Place) -> Result<()> {
         if self.directories.hide_below(&place.path)? {
-            let path = super::attributes::through(place.fd.as_fd());
-            rustix::fs::setxattr(
-                &path,
-                self.rights.opaque(),
-                b"y",
-                rustix::fs::XattrFlags::empty(),
-            )
-            .map_err(Error::errno("make opaque", &place.path))?;
+            let path = through(place.fd.as_fd());
+            setxattr(&path, self.rights.opaque(), b"y", XattrFlags::empty())
+                .map_err(Error::at("make opaque", &place.path))?;
         }
         Ok(())
     }
@@ -420,42 +361,46 @@ impl<'a> Tree<'a> {
     /// Those of opening and changing the directories.
     pub fn finish(mut self) -> Result<Vec<PathBuf>> {
         if !self.directories.contains(Path::new("")) {
-            let attributes = match &self.below {
-                Below::Known(below) => {
-                    below.root().first().map(Attributes::of_directory).transpose()?
-                }
-                Below::Unknown => None,
-            };
-            let attributes = attributes.unwrap_or_else(Attributes::plain_directory);
+            let below = self.below.as_ref().and_then(|below| below.root().into_iter().next());
+            let attributes = Attributes::of_top(below)?;
             self.directories.insert(PathBuf::new(), attributes, true)?;
         }
-        let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         for (path, attributes) in self.directories.innermost_first() {
             self.directories.shared().go_on()?;
-            let fd = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL);
-            let fd = fd
-                .and_then(|name| inside::open(self.root.fd.as_fd(), &name, readable, Links::Refuse))
-                .map_err(Error::errno("open", path))?;
-            attributes.apply_to_file(&fd, path)?;
+            let directory = open_inside(self.root.fd.as_fd(), path, READABLE)
+                .map_err(Error::at("open", path))?;
+            attributes.apply(&through(directory.as_fd()), path, false)?;
         }
         self.directories.into_implied()
     }
 }
 
-/// The next step of a walk.
-enum Step {
-    Into(Place),
-    Along(PathBuf),
+/// Opens a file of a layer. Symbolic links are not followed.
+///
+/// # Errors
+/// Those of openat2(2).
+pub fn open_inside(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> io::Result<File> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    Ok(inside::open(root, &name, flags, Links::Refuse)?.into())
+}
+
+fn is_directory(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::Directory
+}
+
+/// Splits the words of a path into the path of the parent directory and the last word.
+fn parent_and_name(mut words: Vec<OsString>) -> (PathBuf, OsString) {
+    let name = if words.is_empty() { OsString::new() } else { words.remove(0) };
+    (words.iter().rev().collect(), name)
 }
 
 fn make_directory(place: &Place, name: &OsStr) -> Result<Place> {
     let path = place.path.join(name);
     // Through links, an archive can create a tree that is deeper than the longest path allows.
     if path.as_os_str().len() > LONGEST {
-        return Err(Error::errno("make", path)(Errno::NAMETOOLONG));
+        return Err(Error::at("make", path)(Errno::NAMETOOLONG));
     }
-    mkdirat(&place.fd, name, Mode::RWXU).map_err(Error::errno("make", &path))?;
-    let fd =
-        openat(&place.fd, name, DIRECTORY, Mode::empty()).map_err(Error::errno("open", &path))?;
+    mkdirat(&place.fd, name, Mode::RWXU).map_err(Error::at("make", &path))?;
+    let fd = openat(&place.fd, name, DIRECTORY, Mode::empty()).map_err(Error::at("open", &path))?;
     Ok(Place { path, fd: Rc::new(fd) })
 }

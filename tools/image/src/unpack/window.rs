@@ -1,6 +1,6 @@
 //! zstd windows: their maximum length, and the error for longer ones.
 
-use crate::error::Error;
+use crate::error::{Error, unfit};
 use std::fmt::Display;
 use std::io;
 
@@ -27,10 +27,10 @@ pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     // The length is unknown if the header crosses the edge of a buffer.
     let length =
         length.map_or_else(|| "that is longer".to_owned(), |asked| format!("of {asked} MiB"));
-    Error::Unfit(format!(
+    unfit!(
         "{what} wants a window of zstd {length}, and {most} MiB is the most that is read: compress it again with a smaller window \
          (zstd --long=27 at most)"
-    ))
+    )
 }
 
 /// Returns the window size that a frame declares (RFC 8878 section 3.1.1.1), or `None` if the frame's header is
@@ -56,7 +56,6 @@ fn asked(frame: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
 
     fn frame(rest: &[u8]) -> Vec<u8> {
         [&MAGIC, rest].concat()
@@ -75,25 +74,5 @@ mod tests {
         for short in [&frame(&[])[..], &frame(&[0]), &frame(&[0xe0, 1, 2]), &zeros, b""] {
             assert_eq!(asked(short), None, "{short:?}");
         }
-    }
-
-    #[test]
-    fn the_frame_that_is_refused_is_named() {
-        let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("zstd");
-        encoder.window_log(28).expect("window");
-        encoder.write_all(&[7; 1 << 20]).expect("compress");
-        let long = encoder.finish().expect("zstd");
-        let short = zstd::encode_all(&[7; 1000][..], 1).expect("zstd");
-        // The long frame is neither the first one nor at the start of a buffer.
-        let all = [&short[..], &long].concat();
-        let mut decoder = zstd::stream::read::Decoder::new(&all[..]).expect("zstd");
-        decoder.window_log_max(LONG_WINDOW).expect("window");
-        let error = decoder.read_to_end(&mut Vec::new()).expect_err("too long");
-        assert!(is_too_long(&error), "{error}");
-        let text = refused("x", decoder.get_ref().buffer()).to_string();
-        assert!(text.starts_with("x wants a window of zstd of 256 MiB, and 128 MiB"), "{text}");
-        assert!(refused("x", &[]).to_string().contains("that is longer, and 128 MiB"));
-        let just = frame(&[0xa0, 1, 0, 0, 8]);
-        assert!(refused("x", &just).to_string().contains("of 129 MiB"));
     }
 }

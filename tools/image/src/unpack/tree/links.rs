@@ -1,14 +1,15 @@
 //! Hard links: to files of the layer, and to files of the layers below, which are copied up first.
 
-use super::{Below, Place, Tree};
+use super::{Place, Tree, parent_and_name};
 use crate::error::{Error, Result};
-use crate::merged::{Found, words};
-use crate::unpack::attributes::Attributes;
+use crate::merged::{Found, is_whiteout, words};
+use crate::unpack::attributes::{Attributes, through};
 use crate::unpack::copy;
 use rustix::fs::{AtFlags, linkat};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Bytes of memory charged for a copied file of a layer below.
 const COPIED: u64 = 64;
@@ -20,7 +21,7 @@ impl Tree<'_> {
     /// [`Error::NeedsBelow`] if the file is not in this layer and the layers below are not available; else those of
     /// linkat(2).
     pub fn hard_link(&mut self, place: &Place, name: &OsStr, target: &[u8]) -> Result<()> {
-        let needed = || Error::NeedsBelow { path: String::from_utf8_lossy(target).into_owned() };
+        let needed = || Error::NeedsBelow(String::from_utf8_lossy(target).into_owned());
         let (from, old) = match self.existing(target)? {
             Some(found) => found,
             None => self.copy_up(target)?.ok_or_else(needed)?,
@@ -28,7 +29,7 @@ impl Tree<'_> {
         if from.path.join(&old) == place.path.join(name) {
             return Ok(());
         }
-        if self.is_whiteout(&from, &old)? {
+        if self.stat(&from, &old)?.is_some_and(|stat| is_whiteout(&stat)) {
             return Err(needed());
         }
         self.make(place, name, "link", || linkat(&from.fd, &old, &place.fd, name, AtFlags::empty()))
@@ -37,22 +38,18 @@ impl Tree<'_> {
     /// Returns the directory and the name of the object `target`, if this layer contains the object.
     fn existing(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
         let path = Path::new(OsStr::from_bytes(target));
-        let mut words = words(path);
+        let words = words(path);
         if words.is_empty() || words.iter().any(|word| word == "..") {
-            return Err(Error::Hostile {
-                entry: path.display().to_string(),
-                reason: "a hard link may not lead there",
-            });
+            return Err(Error::hostile(path, "a hard link may not lead there"));
         }
-        let name = words.remove(0);
-        let parent: PathBuf = words.iter().rev().collect();
+        let (parent, name) = parent_and_name(words);
         let Some(place) = self.walk(&parent, false)? else { return Ok(None) };
-        Ok(self.kind(&place, &name)?.is_some().then_some((place, name)))
+        Ok(self.stat(&place, &name)?.is_some().then_some((place, name)))
     }
 
     /// Copies up the file `target` from the layers below. Returns the directory and the name of the copy.
     fn copy_up(&mut self, target: &[u8]) -> Result<Option<(Place, OsString)>> {
-        let Below::Known(below) = &self.below else { return Ok(None) };
+        let Some(below) = &self.below else { return Ok(None) };
         let path = Path::new(OsStr::from_bytes(target));
         let Some(node) = below.file(path)? else { return Ok(None) };
         let (place, name) = self.place(target)?;
@@ -60,10 +57,8 @@ impl Tree<'_> {
             return Ok(None);
         }
         if !self.copied.insert((node.stat.st_dev, node.stat.st_ino)) {
-            return Err(Error::Hostile {
-                entry: path.display().to_string(),
-                reason: "the layer removes the file after its copy-up, and then links to it again",
-            });
+            let reason = "the layer removes the file after its copy-up, and then links to it again";
+            return Err(Error::hostile(path, reason));
         }
         let shared = self.directories.shared();
         shared.count_entry()?;
@@ -73,7 +68,7 @@ impl Tree<'_> {
         let attributes = Attributes::of(&from, &node.stat)?;
         let to = self.file(&place, &name, attributes.mode)?;
         copy::with_holes(&from, &to, shared, path)?;
-        attributes.apply_to_file(&to, path)?;
+        attributes.apply(&through(to.as_fd()), path, false)?;
         Ok(Some((place, name)))
     }
 }
