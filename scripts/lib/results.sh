@@ -50,39 +50,35 @@ limited() {
     esac
 }
 
-# NAME COMMAND...: passes when the command succeeds in time.
-check() {
-    name=$1
-    shift
-    code=0
-    limited "$@" >"$scratch/out" 2>"$scratch/err" </dev/null || code=$?
-    case $code in
-        0) passes "$name" ;;
-        77) skips "$name" "$(tail -n 1 "$scratch/out")" ;;
+# NAME CODE LINES [TEXT]: counts a command by its exit code; prints the text and the last lines of $scratch/out if it has failed.
+judge() {
+    case $2 in
+        0) passes "$1" ;;
+        77) skips "$1" "$(tail -n 1 "$scratch/out")" ;;
         *)
-            fails "$name"
-            echo "    exit $code: $*"
-            cat "$scratch/out" "$scratch/err" | tail -n "${DAYFLY_LINES:-8}" | sed 's/^/    /'
+            fails "$1"
+            { [ -z "${4:-}" ] || echo "$4"; tail -n "${DAYFLY_LINES:-$3}" "$scratch/out"; } | sed 's/^/    /'
             ;;
     esac
+}
+
+# NAME COMMAND...: passes when the command succeeds in time.
+check() {
+    title=$1
+    shift
+    code=0
+    limited "$@" >"$scratch/out" 2>&1 </dev/null || code=$?
+    judge "$title" "$code" 8 "exit $code: $*"
 }
 
 # NAME [FUNCTION]: passes when every command of the function succeeds, of that name if there is no other. Its output is
 # printed when it fails; what `say` prints, in any case.
 steps() {
-    name=$1
     # Not in a condition, which would disable `set -e`.
     (set -e && "${2:-$1}") >"$scratch/out" 2>&1 </dev/null &
     wait $! && code=0 || code=$?
     sed -n 's/^say: /    /p' "$scratch/out"
-    case $code in
-        0) passes "$name" ;;
-        77) skips "$name" "$(tail -n 1 "$scratch/out")" ;;
-        *)
-            fails "$name"
-            tail -n 30 "$scratch/out" | sed 's/^/    /'
-            ;;
-    esac
+    judge "$1" "$code" 30
     return "$code"
 }
 say() { echo "say: $*"; }
