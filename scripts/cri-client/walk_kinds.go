@@ -32,17 +32,17 @@ func (w *walker) handles(id string) {
 // The ways in which containers end, and how this is reported.
 func (w *walker) ends() {
 	p := w.runPod(w.podConfig())
-	alone := func(string) {}
+	limits := []containerChange{limitMemory}
 	for _, end := range []struct {
 		name   string
 		code   int32
 		reason string
 		words  []string
 		act    func(id string)
-		change containerChange
+		limits []containerChange
 	}{
-		{"end_well", 0, "Completed", []string{"true"}, alone, nil},
-		{"end_with_a_code", 7, "Error", shell("exit 7"), alone, nil},
+		{"end_well", 0, "Completed", []string{"true"}, nil, nil},
+		{"end_with_a_code", 7, "Error", shell("exit 7"), nil, nil},
 		{"end_by_a_signal", 137, "Error", sleeps, func(id string) { check(syscall.Kill(w.pidOf(id), syscall.SIGKILL)) }, nil},
 		// The process that gets the signal reports it.
 		{"stop_asks_first", 9, "Error", shell("trap 'exit 9' TERM; touch /ready; while :; do sleep 0.05; done"), func(id string) {
@@ -50,16 +50,14 @@ func (w *walker) ends() {
 			w.stop(id, 20)
 		}, nil},
 		{"stop_kills_at_last", 137, "Error", shell("trap '' TERM; while :; do sleep 0.05; done"), func(id string) { w.stop(id, 1) }, nil},
-		{"end_by_memory", 137, w.outOfMemory(), shell("exec dd if=/dev/zero of=/dev/null bs=128M count=1"), alone, limitMemory},
-		{"memory_kill_of_a_child", 3, w.outOfMemory(), shell("dd if=/dev/zero of=/dev/null bs=128M count=1; sleep 0.5; exit 3"), alone, limitMemory},
+		{"end_by_memory", 137, w.outOfMemory(), shell("exec dd if=/dev/zero of=/dev/null bs=128M count=1"), nil, limits},
+		{"memory_kill_of_a_child", 3, w.outOfMemory(), shell("dd if=/dev/zero of=/dev/null bs=128M count=1; sleep 0.5; exit 3"), nil, limits},
 	} {
 		w.test(end.name, func() {
-			var changes []containerChange
-			if end.change != nil {
-				changes = append(changes, end.change)
+			id := w.running(p, end.words, end.limits...)
+			if end.act != nil {
+				end.act(id)
 			}
-			id := w.running(p, end.words, changes...)
-			end.act(id)
 			status := w.ended(id)
 			wanted(status.ExitCode, end.code)
 			wanted(status.Reason, end.reason)
@@ -150,16 +148,18 @@ func hostRoot() string {
 
 func readOnly(s *cri.LinuxContainerSecurityContext) { s.ReadonlyRootfs = true }
 
+// A case in a pod of its own.
+func (w *walker) inPod(name string, config *cri.PodSandboxConfig, do func(p pod)) {
+	w.test(name, func() {
+		p := w.runPod(config)
+		defer w.drop(p)
+		do(p)
+	})
+}
+
 // Pods with namespaces of their own, which need a CNI plugin, and other pods.
 func (w *walker) pods() {
-	in := func(name string, config *cri.PodSandboxConfig, do func(p pod)) {
-		w.test(name, func() {
-			p := w.runPod(config)
-			defer w.drop(p)
-			do(p)
-		})
-	}
-	in("privileged", w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.Privileged = true }), func(p pod) {
+	w.inPod("privileged", w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.Privileged = true }), func(p pod) {
 		privileged := security(func(s *cri.LinuxContainerSecurityContext) { s.Privileged = true })
 		if w.monitor == vms {
 			// The shim gets an exec's capabilities from CRI-O itself: every one, which this host may not have.
@@ -169,7 +169,7 @@ func (w *walker) pods() {
 		wanted(w.output(w.running(p, sleeps, privileged), shell("test -w /proc/sys/kernel/hostname && echo yes")...), "yes")
 	})
 	sharedPids := w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.NamespaceOptions.Pid = cri.NamespaceMode_POD })
-	in("shared_pid_namespace", sharedPids, func(p pod) {
+	w.inPod("shared_pid_namespace", sharedPids, func(p pod) {
 		id := w.running(p, []string{"sleep", "999999"})
 		wanted(strings.Contains(w.output(id, "cat", "/proc/1/cmdline"), "999999"), false)
 		// When the container is killed, its executed programs end, although the PID namespace stays.
@@ -178,12 +178,12 @@ func (w *walker) pods() {
 	if !w.cni {
 		return
 	}
-	in("pod_network", w.podConfig(ownNetwork), func(p pod) {
+	w.inPod("pod_network", w.podConfig(ownNetwork), func(p pod) {
 		id := w.running(p, sleeps)
 		wanted(w.output(id, "readlink", "/proc/self/ns/net") != checked(os.Readlink("/proc/self/ns/net")), true)
 		wanted(w.output(id, "hostname"), "box")
 	})
-	in("user_namespace", w.mappedPod(200000), func(p pod) {
+	w.inPod("user_namespace", w.mappedPod(200000), func(p pod) {
 		wanted(w.output(w.running(p, sleeps), shell("echo $(awk '{ print $2 }' /proc/self/uid_map; stat -c %u /etc/passwd; touch /x; stat -c %u /x)")...), "200000 0 0")
 		if w.monitor == vms {
 			return // for the type vm, CRI-O refuses volumes with mapped ids
@@ -265,11 +265,7 @@ func (w *walker) many() {
 func (w *walker) roots() {
 	// Runs a container in a pod of its own.
 	in := func(name string, config *cri.PodSandboxConfig, want, script string, changes ...containerChange) {
-		w.test(name, func() {
-			p := w.runPod(config)
-			defer w.drop(p)
-			wanted(w.output(w.running(p, sleeps, changes...), shell(script)...), want)
-		})
+		w.inPod(name, config, func(p pod) { wanted(w.output(w.running(p, sleeps, changes...), shell(script)...), want) })
 	}
 	if w.cni {
 		owner := "echo $(stat -c %u /etc/passwd; awk '{ print $2 }' /proc/self/uid_map; touch /x 2>/dev/null && echo written)"
