@@ -30,10 +30,10 @@ program() {
     chmod +x "$1"
 }
 
-# PID: ends a child, and waits for it.
+# PID [SIGNAL]: ends a child, and waits for it.
 end_child() {
     [ -n "$1" ] || return 0
-    kill "$1" 2>/dev/null
+    kill "-${2:-TERM}" "$1" 2>/dev/null
     wait_for 20 test ! -e "/proc/$1/exe" || kill -KILL "$1" 2>/dev/null
     wait "$1" 2>/dev/null
 }

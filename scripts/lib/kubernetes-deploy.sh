@@ -29,8 +29,7 @@ deploy_manifest() {
 deploy_restart() {
     wait_for "$patience" test -e "$scratch/restart" || return 1
     rm "$scratch/restart"
-    kill "$daemon"
-    wait "$daemon" 2>/dev/null
+    end_child "$daemon"
     containerd_start 60
 }
 
@@ -75,8 +74,7 @@ deploy_removes() {
     # As if the pod had started during the removal, when the handler was being taken away.
     cp "$scratch/config.toml" "$scratch/config.with"
     cp "$scratch/config.before" "$scratch/config.toml"
-    kill "$daemon"
-    wait "$daemon" 2>/dev/null
+    end_child "$daemon"
     containerd_start 60
     becomes handler_is_gone '' sh -c "'$get' node/node '{.status.runtimeHandlers[*].name}' | tr ' ' '\n' | grep -x dayfly"
     expect pod_still_runs Running "$get" pod/holds '{.status.phase}'

@@ -36,10 +36,7 @@ serve() {
 }
 # NAME [SIGNAL]: ends a server and waits for its end.
 unserve() {
-    pid=$(cat "$scratch/pid/$1" 2>/dev/null) || return 0
-    kill "-${2:-TERM}" "$pid" 2>/dev/null
-    wait_for 20 test ! -e "/proc/$pid/exe" || kill -KILL "$pid" 2>/dev/null
-    wait "$pid" 2>/dev/null
+    end_child "$(cat "$scratch/pid/$1" 2>/dev/null)" "${2:-}"
     rm -f "$scratch/pid/$1"
 }
 

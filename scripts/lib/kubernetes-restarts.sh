@@ -148,8 +148,7 @@ YAML
     kubelet_start
     same_as_before kubelet kubelet
     row 'containerd killed and started again'
-    kill -KILL "$daemon"
-    wait "$daemon" 2>/dev/null
+    kill_daemon
     touch "$scratch/signals/$class/nobody"
     sleep 2
     containerd_start 60
