@@ -30,7 +30,7 @@ use crate::runtime;
 use crate::session::{Experiment, Outcome, all};
 use crate::stand::{Entrant, Stand, first};
 use clap::{Args, ValueEnum};
-use proto::messages::criu_stats::RestoreStatistics;
+use measure::statistics::median;
 use ready::Reports;
 use report::{Table, interrupt};
 use serde::Serialize;
@@ -100,10 +100,7 @@ impl Experiment for Restore {
             };
             let (of_program, of_criu) = self.measure_one(stand, entrants, &program)?;
             let rows = compare(&of_program, first);
-            for OfCriu { runtime, statistics, waits } in of_criu {
-                let ready = median_us(&rows, &program.steps()[1], &runtime).unwrap_or_default();
-                parts.extend(Parts::of(&runtime, program.name, ready, &statistics, waits));
-            }
+            parts.extend(of_criu);
             pays.extend(entrants.iter().filter_map(|entrant| pay(&rows, &program, &entrant.name)));
             series.extend(of_program);
         }
@@ -137,14 +134,6 @@ pub(crate) fn find_criu(criu: Option<&Path>, entrants: &mut [Entrant]) -> Result
     Ok(())
 }
 
-/// criu's statistics of a runtime's restores.
-struct OfCriu {
-    runtime: String,
-    statistics: Vec<RestoreStatistics>,
-    /// The longest waits of the last restore.
-    waits: Vec<Wait>,
-}
-
 impl Restore {
     /// Times one program: in each round, each runtime performs a start, a restore, and a start of a shell.
     fn measure_one(
@@ -152,7 +141,7 @@ impl Restore {
         stand: &Stand,
         entrants: &[Entrant],
         program: &Program,
-    ) -> Result<(Vec<Series>, Vec<OfCriu>), Error> {
+    ) -> Result<(Vec<Series>, Vec<Parts>), Error> {
         let mut saved = Vec::new();
         for entrant in entrants {
             let save = || Saved::save(stand, entrant, program);
@@ -172,7 +161,11 @@ impl Restore {
         let steps = program.steps();
         let steps = steps.each_ref().map(String::as_str);
         let series = series_by_step(entrants, &steps, Duration::ZERO, &samples);
-        Ok((series, saved.into_iter().flatten().map(Saved::into_told).collect()))
+        let parts = saved.iter().zip(&samples).filter_map(|(saved, samples)| {
+            let ready = samples.iter().map(|[_, restored, _]| restored.wall.as_secs_f64() * 1e6);
+            saved.as_ref()?.parts(program.name, median(&mut ready.collect::<Vec<_>>()))
+        });
+        Ok((series, parts.collect()))
     }
 }
 

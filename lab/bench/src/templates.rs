@@ -210,8 +210,8 @@ impl Experiment for Templates {
         if asks(Question::Fork)
             && let Some(entrant) = entrants.first()
         {
-            forks = fork::measure(self, stand, entrant, &programs)?;
-            outcome = outcome.and(fork::outcome(&forks));
+            let (of_forks, rows) = fork::measure(self, stand, entrant, &programs)?;
+            (outcome, forks) = (outcome.and(of_forks), rows);
         }
         let outcome = outcome.with("answers", &answers)?.with("memory", &memory)?;
         outcome.with("bursts", &bursts)?.with("forks", &forks)

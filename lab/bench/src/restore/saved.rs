@@ -2,7 +2,8 @@
 
 use super::program::Program;
 use super::ready::Reports;
-use super::{OfCriu, started, statistics};
+use super::started;
+use super::statistics::{self, Parts};
 use crate::Error;
 use crate::container::{Container, Fault};
 use crate::process::Sample;
@@ -67,8 +68,9 @@ impl<'a> Saved<'a> {
         self.container.delete().map(drop)
     }
 
-    pub(super) fn into_told(self) -> OfCriu {
+    /// Returns criu's part of the restores until the program was ready; `None` without statistics.
+    pub(super) fn parts(&self, program: &'static str, ready_us: f64) -> Option<Parts> {
         let waits = statistics::waits(&self.work);
-        OfCriu { runtime: self.runtime, statistics: self.statistics.into_inner(), waits }
+        Parts::of(&self.runtime, program, ready_us, &self.statistics.borrow(), waits)
     }
 }

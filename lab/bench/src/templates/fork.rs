@@ -15,7 +15,7 @@ use crate::trace::outside::Observed;
 use crate::weight::Way;
 use measure::bootstrap::{self, Pairing};
 use measure::statistics::median;
-use serde::Serialize;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::Span;
 
@@ -53,30 +53,8 @@ const WHOLE: &str = "all of run, traced";
 /// The longest time of a fork that is within the bar, if that of the executed program is 1.
 const BAR: f64 = 1.2;
 
-/// The times of one container.
-#[derive(Debug, Serialize)]
-pub(super) struct Fork {
-    name: String,
-    /// The memory that the warm-up has touched, in MiB; `None` for the executed program.
-    touched_mib: Option<u32>,
-    /// The time of `run` in each round, in microseconds.
-    rounds_us: Vec<f64>,
-    steps: Vec<Step>,
-    /// The reason why there are no results, or no more of them.
-    reason: Option<String>,
-}
-
-/// A step of traced starts.
-#[derive(Debug, Serialize)]
-struct Step {
-    name: &'static str,
-    /// The median of the time, in microseconds.
-    median_us: f64,
-    #[serde(skip)]
-    times_us: Vec<f64>,
-}
-
-/// Measures the times.
+/// Measures the times, and compares them with those of the executed program. Returns the outcome, and the times of each
+/// program for JSON.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.
@@ -85,7 +63,7 @@ pub(super) fn measure(
     stand: &Stand,
     entrant: &Entrant,
     programs: &Programs,
-) -> Result<Vec<Fork>, Error> {
+) -> Result<(Outcome, Vec<Value>), Error> {
     let forked = options.touched.iter().map(|mib| format!("forked, {mib} MiB touched"));
     let names = std::iter::once("executed".to_owned()).chain(forked);
     // The place 0 is that of the executed program.
@@ -122,45 +100,23 @@ pub(super) fn measure(
         container.run()?;
         Ok(container.take_observed())
     })?;
-    let mut forks = Vec::new();
-    for (at, (rounds_us, traces)) in times.into_iter().zip(traces).enumerate() {
-        forks.push(Fork {
-            name: entrants[at].name.clone(),
-            touched_mib: templates[at].as_ref().map(|(_, mib)| **mib),
-            rounds_us,
-            steps: steps(&traces.concat()),
-            reason: entrants[at].failure().map(str::to_owned),
-        });
-    }
-    Ok(forks)
-}
-
-fn steps(observed: &[Observed]) -> Vec<Step> {
-    let step = |name| {
-        let times_us: Vec<f64> = observed.iter().filter_map(|it| took_us(it, name)).collect();
-        let median_us = median(&mut times_us.clone());
-        (!times_us.is_empty()).then_some(Step { name, median_us, times_us })
-    };
-    NAMES.into_iter().filter_map(step).collect()
-}
-
-/// Compares the times with those of the executed program.
-pub(super) fn outcome(forks: &[Fork]) -> Outcome {
-    let mut figures = Figures::default();
-    let executed = forks.first().map(|of| of.rounds_us.as_slice()).unwrap_or_default();
+    let (mut figures, mut rows) = (Figures::default(), Vec::new());
     let mut verdicts = String::new();
-    for Fork { name, touched_mib, rounds_us, steps, reason } in forks {
+    let executed = times.first().cloned().unwrap_or_default();
+    for (at, (rounds_us, traces)) in times.into_iter().zip(traces).enumerate() {
+        let (name, reason) = (&entrants[at].name, entrants[at].failure());
         let what = "run of a program that ends at once";
         figures.rounds(what, "ms", name, rounds_us.iter().map(|us| us / 1e3));
-        for step in steps {
-            figures.rounds(
-                format!("step of a start: {}", step.name),
-                "µs",
-                name,
-                step.times_us.clone(),
-            );
+        let (mut steps, observed) = (Vec::new(), traces.concat());
+        for step in NAMES {
+            let mut us: Vec<f64> = observed.iter().filter_map(|it| took_us(it, step)).collect();
+            if !us.is_empty() {
+                steps.push(json!({ "name": step, "median_us": median(&mut us) }));
+                figures.rounds(format!("step of a start: {step}"), "µs", name, us);
+            }
         }
-        let ratio = bootstrap::ratio(rounds_us, executed, Pairing::Paired);
+        let touched_mib = templates[at].as_ref().map(|(_, mib)| **mib);
+        let ratio = bootstrap::ratio(&rounds_us, &executed, Pairing::Paired);
         if let Some(ratio) = ratio.filter(|_| touched_mib.is_some()) {
             let (value, low, high) = (ratio.value, ratio.low, ratio.high);
             let within = ratio.within(BAR);
@@ -170,10 +126,14 @@ pub(super) fn outcome(forks: &[Fork]) -> Outcome {
             );
         }
         let _ = reason.iter().try_for_each(|reason| writeln!(verdicts, "{name}: {reason}"));
+        rows.push(json!({
+            "name": name, "touched_mib": touched_mib, "rounds_us": rounds_us, "steps": steps,
+            "reason": reason,
+        }));
     }
     let mut outcome = figures.outcome("executed");
     outcome.text += &verdicts;
-    outcome
+    Ok((outcome, rows))
 }
 
 /// Returns the time of the steps of this name.
