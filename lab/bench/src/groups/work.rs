@@ -7,15 +7,12 @@
 
 use crate::Error;
 use clap::Args;
-use hdrhistogram::Histogram;
-use measure::random::Random;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -40,10 +37,13 @@ pub const NAME: &str = "work";
 const TOUCHED: usize = 16;
 /// The size of a page.
 const PAGE: usize = 4096;
-/// The number of exact digits of transaction times.
-const DIGITS: u8 = 2;
 /// The interval of reports.
 const TICK: Duration = Duration::from_millis(100);
+/// Times are counted in logarithmic classes. This is the number of classes per doubling of the time.
+const FINE: u64 = 8;
+/// The number of time classes. The last class begins at about 4 minutes.
+const CLASSES: usize = 8 * 38;
+
 /// The number of words in a page.
 const WORDS: usize = PAGE / size_of::<u64>();
 
@@ -55,8 +55,11 @@ enum Pages {
     File(File, usize),
 }
 
-/// The times of a thread's transactions since the last report, in nanoseconds.
-type Done = Mutex<Histogram<u64>>;
+/// The transactions of a thread since the last report.
+struct Done {
+    /// The number of transactions in each time class.
+    classes: Vec<AtomicU64>,
+}
 
 /// Executes the command.
 ///
@@ -74,10 +77,7 @@ pub fn command(options: &Work) -> Result<(), Error> {
         }
     });
     let pages: Vec<Pages> = pages.collect::<Result<_, Error>>()?;
-    let none = || Histogram::new(DIGITS).map_err(|error| Error::Unfit(error.to_string()));
-    let done = (0..options.threads).map(|_| none().map(Mutex::new));
-    let done: Vec<Done> = done.collect::<Result<_, _>>()?;
-    let mut all = none()?;
+    let done: Vec<Done> = (0..options.threads).map(|_| Done::new()).collect();
     let stop = AtomicBool::new(false);
     say("ready")?;
     let mut line = String::new();
@@ -96,7 +96,8 @@ pub fn command(options: &Work) -> Result<(), Error> {
         while !stop.load(Relaxed) {
             due += TICK;
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            if tell(&done, &mut all).is_err() {
+            let told = tell(&done);
+            if told.is_err() {
                 stop.store(true, Relaxed);
             }
         }
@@ -118,39 +119,41 @@ fn fill(path: &Path, pages: usize) -> std::io::Result<File> {
 }
 
 fn work(mut pages: Pages, seed: u64, done: &Done, stop: &AtomicBool) {
-    let mut random = Random::new(seed);
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut page = [0; PAGE];
     while !stop.load(Relaxed) {
         let start = Instant::now();
         for _ in 0..TOUCHED {
+            // xorshift64
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
             match &mut pages {
                 Pages::Memory(words) => {
-                    let at = random.below(words.len());
-                    words[at] = words[at].wrapping_add(seed);
+                    let at = random as usize % words.len();
+                    words[at] = words[at].wrapping_add(random);
                 }
                 Pages::File(file, count) => {
-                    let at = random.below(*count) * PAGE;
+                    let at = random as usize % *count * PAGE;
                     let _ = file.read_at(black_box(&mut page), at as u64);
                 }
             }
         }
-        let ns = start.elapsed().as_nanos().max(1) as u64;
-        done.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(ns);
+        done.add(start.elapsed());
     }
 }
 
 /// Prints the report of all threads: the time in ms, the number of transactions, and the 99th percentile in µs.
-fn tell(done: &[Done], all: &mut Histogram<u64>) -> Result<(), Error> {
-    all.reset();
+fn tell(done: &[Done]) -> Result<(), Error> {
+    let mut classes = vec![0; CLASSES];
     for one in done {
-        let mut one = one.lock().unwrap_or_else(PoisonError::into_inner);
-        // Both have the same number of digits.
-        let _ = all.add(&*one);
-        one.reset();
+        for (sum, class) in classes.iter_mut().zip(&one.classes) {
+            *sum += class.swap(0, Relaxed);
+        }
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let p99_us = all.value_at_quantile(0.99) as f64 / 1e3;
-    say(&format!("{now} {} {p99_us:.3}", all.len()))
+    let count: u64 = classes.iter().sum();
+    say(&format!("{now} {count} {:.3}", p99_us(&classes, count)))
 }
 
 fn say(line: &str) -> Result<(), Error> {
@@ -158,4 +161,56 @@ fn say(line: &str) -> Result<(), Error> {
     writeln!(out, "{line}")
         .and_then(|()| out.flush())
         .map_err(Error::at("write", Path::new("standard output")))
+}
+
+/// Returns the upper end of the class that contains the 99th percentile.
+fn p99_us(classes: &[u64], count: u64) -> f64 {
+    let mut left = count * 99 / 100;
+    for (class, transactions) in classes.iter().enumerate() {
+        if left < *transactions {
+            return 2_f64.powf((class + 1) as f64 / FINE as f64) / 1e3;
+        }
+        left -= transactions;
+    }
+    0.0
+}
+
+impl Done {
+    fn new() -> Self {
+        Self { classes: (0..CLASSES).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    fn add(&self, time: Duration) {
+        let class = class(time);
+        self.classes[class].fetch_add(1, Relaxed);
+    }
+}
+
+/// Returns the class of a time: the binary logarithm of its nanoseconds, times [`FINE`].
+fn class(time: Duration) -> usize {
+    let ns = time.as_nanos().max(1) as f64;
+    ((ns.log2() * FINE as f64) as usize).min(CLASSES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slowest_hundredth_is_told() {
+        let done = Done::new();
+        for _ in 0..990 {
+            done.add(Duration::from_micros(10));
+        }
+        for _ in 0..10 {
+            done.add(Duration::from_millis(3));
+        }
+        let classes: Vec<u64> = done.classes.iter().map(|class| class.load(Relaxed)).collect();
+        let p99 = p99_us(&classes, 1000);
+        assert!((3000.0..3300.0).contains(&p99), "{p99}");
+        let p99 = p99_us(&classes, 900);
+        assert!((10.0..11.0).contains(&p99), "{p99}");
+        assert_eq!(p99_us(&[0; CLASSES], 0), 0.0);
+        assert_eq!(class(Duration::from_secs(100_000)), CLASSES - 1);
+    }
 }
