@@ -121,6 +121,12 @@ pub struct Common {
     /// Omit the device rules: crun before 1.9 can't load them without CAP_SYS_RESOURCE
     #[arg(long)]
     pub no_device_rules: bool,
+    /// Who makes the containers' cgroups: the runtime itself or, on a host that systemd runs, systemd (--systemd-cgroup)
+    #[arg(long, value_enum, default_value_t = Driver::Cgroupfs)]
+    pub driver: Driver,
+    /// The slice of the containers' scopes, with --driver systemd
+    #[arg(long, value_name = "SLICE", default_value = "system.slice")]
+    pub slice: String,
     /// Kill a command after this time, and exclude its runtime
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
     pub deadline: Duration,
@@ -134,6 +140,15 @@ pub struct Common {
     /// Run this in containers instead of the bundle's program; it must exit by itself
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
+}
+
+/// Who makes the containers' cgroups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Driver {
+    /// The runtime.
+    Cgroupfs,
+    /// systemd.
+    Systemd,
 }
 
 /// The number of rounds, and pauses.

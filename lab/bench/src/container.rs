@@ -142,6 +142,20 @@ impl<'a> Container<'a> {
         Ok(start.elapsed())
     }
 
+    /// Runs `run` like [`Self::run`], with a program that writes something. The first sample is the time until it has
+    /// done so.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn begin(&self) -> Result<Vec<Sample>, Fault> {
+        self.made.set(true);
+        let mut command = self.command(&self.with_bundle("run"));
+        let begun = process::run_until_output(&mut command, self.stand.deadline);
+        let (begun, sample) = begun.map_err(|failure| self.fault("run", failure))?;
+        self.made.set(false);
+        Ok(vec![Sample { wall: begun, ..Sample::default() }, sample])
+    }
+
     /// Runs `run`, and also returns what the container wrote to stdout.
     ///
     /// # Errors
@@ -236,6 +250,7 @@ impl<'a> Container<'a> {
         command
             .arg("--root")
             .arg(runtime.state_root(self.stand.state()))
+            .args(self.stand.slice.as_ref().map(|_| "--systemd-cgroup"))
             .args(name)
             .args(&self.entrant.options);
         if self.way.get() == Way::Traced {

@@ -131,6 +131,29 @@ pub fn run_and_hear(command: &mut Command, deadline: Duration) -> Result<Sample,
     })
 }
 
+/// Runs `command` to its end like [`run`], and also returns the time until its first output.
+///
+/// # Errors
+/// As for [`run`]; no output.
+pub fn run_until_output(
+    command: &mut Command,
+    deadline: Duration,
+) -> Result<(Duration, Sample), Failure> {
+    let (output, end) = std::io::pipe().map_err(Failure::Spawn)?;
+    let start = Instant::now();
+    thread::scope(|scope| {
+        let begun = scope.spawn(move || {
+            let is_ready = ready(&mut [PollFd::new(&output, PollFlags::IN)], start, deadline);
+            is_ready.map(|_| start.elapsed())
+        });
+        let sample = run(command.stdout(end), deadline);
+        // Else the command keeps an end of the pipe.
+        command.stdout(Stdio::null());
+        let begun = begun.join().unwrap_or(Err(Failure::Overdue(deadline)))?;
+        Ok((begun, sample?))
+    })
+}
+
 /// Runs `command` to its end like [`run`], and returns its stdout: a few lines, which must fit into a pipe.
 ///
 /// # Errors

@@ -21,6 +21,8 @@ use std::time::Duration;
 pub enum Operation {
     /// `run` in the foreground until the container is gone
     Run,
+    /// `run` in the foreground until the first output of its program
+    Begin,
     /// `create`, `start`, the program's end and `delete`, separately and in sum
     #[value(aliases = ["create", "delete"])]
     Lifecycle,
@@ -36,6 +38,7 @@ impl Operation {
     pub fn steps(self) -> &'static [&'static str] {
         match self {
             Self::Run => &["run"],
+            Self::Begin => &["begin", "begin+run"],
             Self::Lifecycle => &["create", "start", "exit", "delete", "create+start+exit+delete"],
             Self::Kill => &["kill"],
             Self::Exec => &["exec"],
@@ -46,7 +49,7 @@ impl Operation {
     #[must_use]
     pub fn commands(self) -> &'static [&'static str] {
         match self {
-            Self::Run => &["run"],
+            Self::Run | Self::Begin => &["run"],
             Self::Lifecycle => &["create", "start", "delete"],
             Self::Kill => &["kill"],
             Self::Exec => &["exec"],
@@ -250,6 +253,9 @@ pub(crate) fn go(
 ) -> Result<Go, Error> {
     Ok(match operation {
         Operation::Run => by(way, &Container::new(stand, entrant, &[])?, |it| Ok(vec![it.run()?]))?,
+        Operation::Begin => {
+            by(way, &Container::new(stand, entrant, &["/bin/echo", "begun"])?, |it| it.begin())?
+        }
         Operation::Lifecycle => by(way, &Container::new(stand, entrant, &[])?, lifecycle)?,
         Operation::Kill => {
             let container = asleep(stand, entrant)?;

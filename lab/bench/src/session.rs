@@ -1,7 +1,7 @@
 //! The part that all experiments share: it sets up the view, the test stand and the entrants before an experiment, and
 //! writes the record and the output afterwards.
 
-use crate::arguments::{Common, Format, Forms, Named as _};
+use crate::arguments::{Common, Driver, Format, Forms, Named as _};
 use crate::circumstances::Circumstances;
 use crate::config::Profile;
 use crate::container::Container;
@@ -154,6 +154,7 @@ pub fn run(with: With<impl Experiment>) -> Result<(), Error> {
         None => Source::Profile(options.profile),
     };
     let mut stand = Stand::set_up("", source, options.deadline)?;
+    stand.slice = (options.driver == Driver::Systemd).then(|| options.slice.clone());
     if options.no_device_rules {
         stand.drop_device_rules();
     }

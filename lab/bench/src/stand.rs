@@ -136,6 +136,8 @@ pub struct Stand {
     pub source: Source,
     /// The template of every container's config.json.
     config: Value,
+    /// The slice of the containers' scopes, if systemd makes their cgroups.
+    pub slice: Option<String>,
     /// The deadline of a command.
     pub deadline: Duration,
     serial: AtomicU32,
@@ -176,6 +178,7 @@ impl Stand {
             cgroup: Parent::make(&name)?,
             source,
             config: Value::Null,
+            slice: None,
             deadline,
             serial: AtomicU32::new(0),
             directory: place::directory(&name),
@@ -251,7 +254,10 @@ impl Stand {
     pub(crate) fn config(&self) -> (String, Value) {
         let id = format!("bench-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
         let mut config = self.config.clone();
-        config["linux"]["cgroupsPath"] = json!(format!("{}/{id}", self.cgroup.path));
+        config["linux"]["cgroupsPath"] = json!(match &self.slice {
+            None => format!("{}/{id}", self.cgroup.path),
+            Some(slice) => format!("{slice}:dayfly:{id}"),
+        });
         (id, config)
     }
 

@@ -96,6 +96,10 @@ impl Start {
         operation: Operation,
     ) -> Result<Vec<Vec<Weight>>, Error> {
         let mut goes: Vec<Vec<Weight>> = Vec::new();
+        // The command is that of `run`.
+        if operation == Operation::Begin {
+            return Ok(goes);
+        }
         let sleepers = sleepers(stand, std::slice::from_ref(entrant), operation)?;
         let follow = |way| -> Result<Option<Vec<Weight>>, Error> {
             interrupt::check()?;
