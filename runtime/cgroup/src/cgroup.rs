@@ -250,6 +250,19 @@ impl Cgroup {
         self.unit.as_ref().filter(|unit| unit.instance.is_user())
     }
 
+    /// Makes the directory on cgroup v2, unless it exists or its parent does not.
+    pub(crate) fn make_below(location: &Location) -> Option<Self> {
+        let place = location.unified.as_ref().filter(|_| location.is_unified())?;
+        let path = place.directory();
+        mkdir(path, Mode::from_raw_mode(0o755)).ok()?;
+        let mut cgroup = Self::default();
+        cgroup.made.push(path.to_string());
+        cgroup.unit.clone_from(&location.unit);
+        let directory = Directory::open(path).ok()?;
+        cgroup.unified = Some(Unified { place: place.clone(), directory });
+        Some(cgroup)
+    }
+
     /// Creates the cgroup's directories and opens them.
     pub(crate) fn make(&mut self, location: &Location, resources: &Resources) -> Result<(), Error> {
         self.make_where(location, resources, |_| false)

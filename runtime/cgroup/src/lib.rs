@@ -42,6 +42,6 @@ pub use hierarchies::{Hierarchies, Hierarchy, MOUNT_ROOT};
 pub use location::{LegacyPlace, Location, Place};
 pub use oom::{OomEvent, OomWatch};
 pub use own::lines;
-pub use scope::user_instance;
+pub use scope::{ScopeJob, ScopeRequest, user_instance};
 pub use v2::limits::ignored as ignored_on_v2;
 pub use v2::weight;

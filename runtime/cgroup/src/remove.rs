@@ -30,19 +30,28 @@ impl Cgroup {
     /// [`Error::Busy`] if processes still exist ten seconds after SIGKILL; [`Error::Systemd`] if the unit cannot be
     /// stopped; failing system calls.
     pub fn delete(location: &Location) -> Result<(), Error> {
+        let Some(unit) = &location.unit else { return Self::delete_directories(location) };
+        if scope::leave(location, unit)? {
+            return Ok(());
+        }
         // systemd removes the scope's directories, except those of hierarchies that it does not know.
-        let stopped = location.unit.as_ref().map_or(Ok(()), |unit| scope::stop(location, unit));
+        let stopped = scope::stop(location, unit);
         Self::delete_directories(location).and(stopped)
     }
 
     /// Removes the cgroup if it contains neither processes nor child cgroups. Waits a short time for killed processes
-    /// to exit. The cgroup's parents are kept.
+    /// to exit. The cgroup's parents are kept. A scope is removed by systemd.
     ///
     /// # Errors
     /// Failing system calls. If the cgroup is not empty, it is kept, without an error.
     pub fn remove_empty(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let places = location.unified.iter().chain(legacy);
+        let is_of_systemd =
+            |place: &Place| place.path().rsplit('/').next().is_some_and(scope::is_loaded);
+        if location.unified.as_ref().is_some_and(is_of_systemd) {
+            return Ok(());
+        }
         let all: Vec<_> = places.filter(|place| !place.path().is_empty()).collect();
         let deadline = Deadline::after(GRACE);
         loop {
@@ -88,7 +97,8 @@ impl Cgroup {
         all.find(|directory| directory.path() == path)
     }
 
-    fn delete_directories(location: &Location) -> Result<(), Error> {
+    /// Removes what is left of a cgroup, with its processes.
+    pub(crate) fn delete_directories(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let all: Vec<_> = location.unified.iter().chain(legacy).map(Place::directory).collect();
         let busy = busy_of(&all)?;

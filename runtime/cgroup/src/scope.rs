@@ -1,29 +1,37 @@
 //! The systemd cgroup driver: a container's cgroup is a transient scope unit that is created, changed and stopped
 //! through systemd.
 //!
-//! systemd creates a scope for an existing process, and removes the scope when the scope's last process exits. So the
-//! launcher keeps a process (the holder) in the scope until init has joined it. The rest of this crate treats the
+//! A [`ScopeRequest`] asks systemd for a scope. systemd creates a scope for an existing process, and removes the scope
+//! when the scope's last process exits. So the launcher has a process (the holder) for which the scope is made. The rest of this crate treats the
 //! scope's directory like any other cgroup. Only creation, removal and changes of limits go through systemd, because
 //! systemd would undo other changes at its next `daemon-reload`.
 //!
 //! A user's own systemd instance manages scopes in the same way, below the cgroup that the host's systemd has delegated
 //! to it. This module also calls that instance for operations for which the user has no write permission.
 
+mod early;
 pub(crate) mod properties;
+mod request;
 
-use rustix::fd::BorrowedFd;
+pub use early::ScopeJob;
+pub(crate) use early::is_loaded;
+pub use request::ScopeRequest;
+
+use core::time::Duration;
+
 use rustix::io::Errno;
-use rustix::process::Pid;
 use spec::resources::{Cpu, Pids, Resources};
 
 use self::properties::IDLE_SINCE;
-use crate::devices::Rule;
 use crate::location::clean;
-use crate::systemd::{Instance, Manager, Property, Unit};
+use crate::systemd::{Instance, Manager, Unit};
 use crate::v2::limits;
+use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 
 const SIGKILL: i32 = 9;
+/// The time limit for killed processes to exit.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Finds a user's systemd instance through the values of DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR, and calls the
 /// instance to get the path of its cgroup.
@@ -57,55 +65,6 @@ impl Location {
 }
 
 impl Cgroup {
-    /// Creates the cgroup of a unit, like [`Cgroup::create`]. systemd creates the scope for the process `holder`, which
-    /// must not exit until the container's init is in the cgroup; after that, see [`Cgroup::without_holder`].
-    /// `properties` are additional properties of the unit. Properties derived from `resources` override them.
-    ///
-    /// # Errors
-    /// Those of [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created so far is removed.
-    pub fn create_scope(
-        location: &Location,
-        resources: &Resources,
-        program: Option<BorrowedFd<'_>>,
-        properties: &[Property],
-        holder: Pid,
-    ) -> Result<Self, Error> {
-        let Some(unit) = &location.unit else {
-            return Self::create(location, resources, program);
-        };
-        let unified = location.is_unified();
-        if !unified && !resources.unified.is_empty() {
-            return Err(Error::UnifiedOnV1);
-        }
-        let rules = Rule::list(&resources.devices)?;
-        match Self::open_rest(location)?.check_unused() {
-            Err(error) if !error.is_gone() => return Err(error),
-            _ => {}
-        }
-        let mut resources = properties::rounded(resources).into_owned();
-        let mut manager = Manager::connect(unit)?;
-        let idles = knows_idle(&mut manager, unit, &resources)?;
-        let pid = holder.as_raw_nonzero().get().unsigned_abs();
-        let mut list = crate::systemd::of_scope(unit, pid, unified);
-        list.extend_from_slice(properties);
-        list.extend(properties::of_resources(&resources, unified, idles)?);
-        // The only point at which a start waits for a job of systemd.
-        manager.start(unit, &list)?;
-        let mut cgroup = Self::of_started(unit);
-        cgroup.make(location, &resources)?;
-        if let Some(limit) = task_limit(&resources) {
-            // The holder counts as a task, so the limit is higher by one while the holder exists.
-            resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
-        }
-        cgroup.set_limits(&resources)?;
-        match cgroup.set_devices(&rules, program, false) {
-            // A user's device rules are ignored: only the host's root can load device programs.
-            Err(_) if unit.instance.is_user() => {}
-            result => result?,
-        }
-        Ok(cgroup)
-    }
-
     /// Lowers the task limit by the one task that was added for the scope's holder. Call this when the holder has
     /// exited.
     ///
@@ -177,6 +136,37 @@ impl Cgroup {
         let present_period = present_period.and_then(|number| u64::try_from(number.ok()?).ok());
         cpu.period = period.or(present_period);
         Ok(())
+    }
+}
+
+/// Ends a scope of the host's systemd on cgroup v2, if this needs no request: systemd notices that the cgroup is empty,
+/// removes the directory and frees the unit. If someone else removed the directory before, the unit would stay active.
+/// Returns false if the unit is to be stopped.
+pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
+    if unit.instance != Instance::System || !location.is_unified() {
+        return Ok(false);
+    }
+    if !is_loaded(&unit.name) {
+        return Cgroup::delete_directories(location).map(|()| true);
+    }
+    let cgroup = Cgroup::open_rest(location)?;
+    // Without a directory, the unit has ended and will be freed, or has failed.
+    let Some(directory) = cgroup.only_unified() else { return Ok(false) };
+    let ended = || -> Result<bool, Error> {
+        // A unit that has failed stays. Older versions of systemd count an OOM kill as a failure.
+        if cgroup.oom_kills().is_ok_and(|kills| kills > 0) {
+            return Ok(false);
+        }
+        if directory.read_key("cgroup.events", "populated")? == 0 {
+            return Ok(true);
+        }
+        cgroup.kill_all(SIGKILL)?;
+        wait::event(directory, "populated", 0, Deadline::after(TIMEOUT))
+    };
+    match ended() {
+        // systemd has removed the directory meanwhile.
+        Err(error) if error.is_gone() => Ok(true),
+        result => result,
     }
 }
 

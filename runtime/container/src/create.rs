@@ -192,20 +192,25 @@ fn try_run(
     let mut status = match (signals, started) {
         (_, Err(error)) => Err(error),
         (None, Ok(())) => {
-            if let Some((manager, listener)) = notify {
+            let scope = launched.scope.take().map_or(Ok(()), |scope| {
+                trace.wait(Phase::Cgroups, "await scope", "started", PROGRAM, || {
+                    scope.await_start(child)
+                })
+            });
+            if let (Some((manager, listener)), Ok(())) = (notify, &scope) {
                 // If the manager is missing, the container still runs, as with runc.
                 let _ = trace.wait(Phase::Sync, "await readiness", "", PROGRAM, || {
                     manager.await_ready(&listener, child.pid, &child.pidfd)
                 });
             }
-            Ok(0)
+            scope.map(|()| 0).map_err(Error::from)
         }
         (Some(signals), Ok(())) => Terminal::receive(ours, trace).and_then(|terminal| {
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
                 trace.prepare(create.id);
                 let notify = notify.map(|(manager, listener)| Relay::new(manager, listener));
                 let pending = launched.pending.as_mut();
-                signals.wait(child, terminal.as_ref(), pending, notify)
+                signals.wait(child, terminal.as_ref(), pending, &mut launched.scope, notify)
             })
         }),
     };

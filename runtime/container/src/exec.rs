@@ -197,7 +197,7 @@ impl Container {
             Some(signals) => Terminal::receive(ours, self.trace).and_then(|terminal| {
                 self.trace.wait(Phase::Program, "process runs", "", PROGRAM, || {
                     self.trace.prepare(self.id());
-                    signals.wait(&child, terminal.as_ref(), None, None)
+                    signals.wait(&child, terminal.as_ref(), None, &mut None, None)
                 })
             }),
         };

@@ -1,6 +1,6 @@
 //! A foreground `run` or `exec`: forwards signals to the process, relays its terminal, and waits for its exit.
 
-use launch::Pending;
+use launch::{Pending, PendingScope};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, read, write};
@@ -16,6 +16,7 @@ use crate::{Error, Trace};
 
 /// The time after which a `run` reaps the helper processes of its start.
 const A_WHILE: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const SIGKILL: i32 = 9;
 const SIGCHLD: i32 = 17;
 const SIGURG: i32 = 23;
 const SIGWINCH: i32 = 28;
@@ -42,21 +43,28 @@ impl Signals {
     }
 
     /// Waits for the exit of `child`; returns its exit status, or 128 + n if signal n killed it. Signals to a `pending`
-    /// init are held back until init has executed its program. The messages that `notify` receives are forwarded to the
+    /// init are held back until init has executed its program. If the job of a pending `scope` ends first, `None` is left
+    /// of it. The messages that `notify` receives are forwarded to the
     /// service manager.
     pub fn wait(
         &self,
         child: &Child,
         terminal: Option<&Terminal>,
         mut pending: Option<&mut Pending>,
+        scope: &mut Option<PendingScope>,
         mut notify: Option<Relay>,
     ) -> Result<i32, Error> {
         let mut patience = pending.is_some().then_some(A_WHILE);
         let mut carrier = terminal.map(Carrier::new);
+        let mut refusal = None;
         loop {
+            if scope.as_mut().is_some_and(|scope| scope.socket().is_none()) {
+                refusal = end_wait(scope, child).or(refusal);
+            }
             let mut fds = [
                 PollFd::new(&child.pidfd, PollFlags::IN),
                 PollFd::new(&self.fd, PollFlags::IN),
+                PollFd::new(&self.fd, PollFlags::empty()),
                 PollFd::new(&self.fd, PollFlags::empty()),
                 PollFd::new(&self.fd, PollFlags::empty()),
                 PollFd::new(&self.fd, PollFlags::empty()),
@@ -64,9 +72,12 @@ impl Signals {
             if let Some(listener) = notify.as_ref().and_then(Relay::listener) {
                 fds[2] = PollFd::new(listener, PollFlags::IN);
             }
+            if let Some(socket) = scope.as_mut().and_then(PendingScope::socket) {
+                fds[3] = PollFd::from_borrowed_fd(socket, PollFlags::IN);
+            }
             let count = match &carrier {
                 Some(carrier) => carrier.watch(&mut fds),
-                None => 3,
+                None => 4,
             };
             let ready = match poll(fds.get_mut(..count).unwrap_or_default(), patience.as_ref()) {
                 Err(Errno::INTR) => continue,
@@ -79,7 +90,10 @@ impl Signals {
                 continue;
             }
             let ready = fds.map(|fd| fd.revents());
-            let [exited, signalled, said, input, output] = ready;
+            let [exited, signalled, said, scoped, input, output] = ready;
+            if !scoped.is_empty() {
+                refusal = end_wait(scope, child).or(refusal);
+            }
             if let Some(carrier) = &mut carrier {
                 carrier.carry(input, output);
             }
@@ -96,7 +110,7 @@ impl Signals {
                 if let Some(carrier) = &mut carrier {
                     carrier.drain();
                 }
-                return Ok(status);
+                return refusal.map_or(Ok(status), |error| Err(error.into()));
             }
         }
     }
@@ -126,6 +140,14 @@ impl Drop for Signals {
     fn drop(&mut self) {
         let _ = signal::set_mask(self.old);
     }
+}
+
+/// Ends the wait for systemd. Returns the error with which a container ends that systemd refuses after all.
+#[cold]
+fn end_wait(scope: &mut Option<PendingScope>, child: &Child) -> Option<launch::Error> {
+    let error = scope.take()?.started().err()?;
+    let _ = signal::send(child.pidfd.as_fd(), SIGKILL);
+    Some(error)
 }
 
 /// Reaps every exited child, including adopted descendants. Returns the exit status of `child` if it has exited.
@@ -161,8 +183,8 @@ impl<'a> Carrier<'a> {
 
     /// Stores the descriptors that must be polled in the last two entries of `fds`. Returns the number of entries of
     /// `fds` to poll.
-    fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 5]) -> usize {
-        let [_, _, _, input, output] = fds;
+    fn watch<'f>(&'f self, fds: &mut [PollFd<'f>; 6]) -> usize {
+        let [_, _, _, _, input, output] = fds;
         // A descriptor that must not be read now is left out, because poll(2) reports a hang-up
         // even if no events are requested.
         if self.input_open && self.length == 0 {
@@ -176,7 +198,7 @@ impl<'a> Carrier<'a> {
             events |= PollFlags::OUT;
         }
         *output = PollFd::from_borrowed_fd(self.terminal.master(), events);
-        if self.output_open { 5 } else { 4 }
+        if self.output_open { 6 } else { 5 }
     }
 
     fn carry(&mut self, input: PollFlags, output: PollFlags) {

@@ -1,17 +1,34 @@
-//! The process that keeps a systemd scope alive until init is in it.
+//! The process for which systemd creates a scope.
 //!
 //! systemd creates a scope for an existing process. If that process were init, its cgroup would exist only after the
 //! clone. That is too late for CLONE_INTO_CGROUP, for limits that apply from init's first instruction, and on cgroup v1
-//! for the mounts that show the cgroup's directories. So the scope is created around a holder process, which only waits
-//! until init is in the scope, or until the parent exits.
+//! for the mounts that show the cgroup's directories. So the scope is created around a holder process, which only waits.
+//! There are two kinds:
 //!
-//! So the steps are the same as without systemd, with `release scope` after the clone. systemd removes a scope without
-//! processes, so a killed `create` leaves none. A restore needs no holder: systemd makes the scope around criu.
+//! - [`begin`]: the scope exists before init. The holder keeps it until init is in it, or until the parent exits.
+//!   systemd removes a scope without processes, so a killed `create` leaves none.
+//! - [`begin_outside`]: init is born in the scope's directory before systemd has the scope. systemd moves the holder
+//!   there. The holder then exits, so that systemd notices the scope's end even if init has ended before. If the parent
+//!   exits first, the holder itself waits for the end of systemd's job.
+//!
+//! A restore needs no holder: systemd makes the scope around criu.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
-use sys::clone::{Child, Clone, clone3_bound};
+use rustix::net::{RecvFlags, recv};
+use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
+use rustix::thread::set_name;
+use sys::clone::{Child, Clone, CloneFlags, HOLDER, clone3, clone3_bound};
+use sys::signal::{SignalSet, set_mask, signalfd};
 
-/// Creates the holder.
+/// The time for which a holder without a parent waits for each message of systemd.
+const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+/// The D-Bus signal at the end of a job.
+const JOB_REMOVED: &[u8] = b"JobRemoved";
+
+/// Creates a holder inside the scope, which is killed when the caller exits.
 ///
 /// # Errors
 /// Those of clone3(2).
@@ -21,5 +38,61 @@ pub fn begin() -> Result<Child, Errno> {
         Clone::Child => loop {
             rustix::event::pause();
         },
+    }
+}
+
+/// Creates a holder that systemd moves into the scope. `bus` is the connection on which the caller requests the scope;
+/// no signals but those of the scope's jobs arrive there.
+///
+/// # Errors
+/// Those of clone3(2).
+pub fn begin_outside(bus: BorrowedFd<'_>) -> Result<Child, Errno> {
+    let parent = getpid();
+    match clone3(CloneFlags::empty(), None)? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            if await_orphanage(parent, bus).is_ok() && is_open(bus) {
+                await_end(bus);
+            }
+            sys::start::exit(0)
+        }
+    }
+}
+
+/// Waits for the parent's exit.
+fn await_orphanage(parent: Pid, bus: BorrowedFd<'_>) -> Result<(), Errno> {
+    set_name(HOLDER)?;
+    // Signals to the parent's process group are not for the holder.
+    let _ = setsid();
+    set_mask(SignalSet::USR1)?;
+    let signals = signalfd(SignalSet::USR1)?;
+    // SAFETY: this process uses no other descriptor until it exits.
+    unsafe { sys::exec::close_all_but(0, &[bus.as_raw_fd(), signals.as_raw_fd()]) }?;
+    set_parent_process_death_signal(Some(Signal::USR1))?;
+    while getppid() == Some(parent) {
+        let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
+        let _ = sys::signal::read_signal(signals.as_fd());
+    }
+    Ok(())
+}
+
+/// Returns whether the parent has sent the request and not read that the job has ended. It marks the connection, which
+/// both processes share, with O_NONBLOCK in between.
+fn is_open(bus: BorrowedFd<'_>) -> bool {
+    fcntl_getfl(bus).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
+}
+
+/// Reads from the connection until the job has ended.
+fn await_end(bus: BorrowedFd<'_>) {
+    let mut buffer = [0; 2048];
+    while let Ok(1) = poll(&mut [PollFd::from_borrowed_fd(bus, PollFlags::IN)], Some(&PATIENCE)) {
+        let received = match recv(bus, &mut buffer[..], RecvFlags::DONTWAIT) {
+            Ok((length, _)) => buffer.get(..length).unwrap_or_default(),
+            Err(_) => return,
+        };
+        let has_ended = received.windows(JOB_REMOVED.len()).any(|window| window == JOB_REMOVED);
+        if has_ended || received.is_empty() {
+            return;
+        }
     }
 }

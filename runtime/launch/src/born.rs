@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::time::Duration;
 
+use cgroup::Cgroup;
 use init::fault::{self, Place};
 use init::hooks::wait;
 use plan::step::{ParentStep, Slot};
@@ -15,7 +16,7 @@ use trace::{Failed, Tracer};
 use crate::descriptors::Raised;
 use crate::network::Network;
 use crate::parent::{Parent, no_child};
-use crate::{Error, Launched, Pending, cgroup_kill, slots_of};
+use crate::{Error, Launched, Pending, PendingScope, cgroup_kill, slots_of};
 
 /// The time that a killed init has to exit.
 const DYING: Duration = Duration::from_secs(10);
@@ -106,15 +107,25 @@ impl Born<'_> {
         self.parent.forked = forked;
         self.run_while(|_, _| true)?;
         self.parent.return_to_own().map_err(|error| self.fail(error))?;
-        let Parent { plan, child, channel, network, cgroup, rootfs, program_since, .. } =
-            &mut self.parent;
+        let Parent {
+            plan,
+            child,
+            channel,
+            network,
+            cgroup,
+            scope,
+            holder,
+            rootfs,
+            program_since,
+            ..
+        } = &mut self.parent;
         let child = child.take().ok_or_else(no_child)?;
-        if let Some(mut cgroup) = cgroup.take() {
-            cgroup.keep();
-        }
+        let mut cgroup = cgroup.take();
+        cgroup.iter_mut().for_each(Cgroup::keep);
+        let scope = PendingScope::of(plan, scope.take(), holder.take(), cgroup);
         let pending = Pending::of(plan, channel.take(), network.take());
         let rootfs = rootfs.take().map(rootfs::Assembly::finish);
-        Ok(Launched { child, program_since: *program_since, pending, rootfs })
+        Ok(Launched { child, program_since: *program_since, pending, scope, rootfs })
     }
 
     /// Runs steps as long as `goes_on` returns true.
@@ -181,7 +192,7 @@ impl Born<'_> {
     }
 
     fn remove(&mut self) {
-        self.parent.holder = None;
+        self.parent.give_up_scope();
         self.parent.cgroup = None;
         if let Some(ResctrlPlan::Create { group, .. }) = &self.parent.plan.resctrl {
             let _ = group.remove();

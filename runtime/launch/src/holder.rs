@@ -1,6 +1,7 @@
-//! The process that keeps a systemd scope alive until init is in it (`init::holder`).
+//! The process for which systemd creates a scope (`init::holder`).
 
 use init::{holder, hooks};
+use rustix::fd::{AsFd, BorrowedFd};
 use rustix::process::Pid;
 use sys::Context;
 use sys::clone::Child;
@@ -10,9 +11,14 @@ use sys::clone::Child;
 pub(crate) struct Holder(Child);
 
 impl Holder {
-    /// Creates the process.
+    /// Creates a holder inside the scope.
     pub fn start() -> Result<Self, sys::Error> {
         holder::begin().context("clone3", "holder of the scope").map(Self)
+    }
+
+    /// Creates a holder that systemd moves into the scope, and that waits for systemd itself if this process exits.
+    pub fn start_outside(bus: BorrowedFd<'_>) -> Result<Self, sys::Error> {
+        holder::begin_outside(bus).context("clone3", "holder of the scope").map(Self)
     }
 
     /// Returns the holder's pid.
@@ -23,7 +29,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        let _ = sys::signal::send(rustix::fd::AsFd::as_fd(&self.0.pidfd), 9);
+        let _ = sys::signal::send(self.0.pidfd.as_fd(), 9);
         let _ = hooks::wait(&self.0.pidfd);
     }
 }

@@ -1,13 +1,17 @@
 //! The result of a launch.
 
-use plan::Plan;
+use core::mem::ManuallyDrop;
+
+use cgroup::{Cgroup, ScopeJob};
 use plan::step::{InitStep, ParentStep};
+use plan::{CgroupPlan, Plan};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::OwnedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sys::clone::Child;
 
 use crate::Error;
+use crate::holder::Holder;
 use crate::network::Network;
 use crate::parent::await_message;
 use init::channel::Message;
@@ -21,6 +25,8 @@ pub struct Launched {
     pub program_since: u64,
     /// The open channel to init, if the plan does not wait for exec.
     pub pending: Option<Pending>,
+    /// The container's scope, if systemd has not finished its job.
+    pub scope: Option<PendingScope>,
     /// Resources of the assembled root filesystem, if any.
     pub rootfs: Option<rootfs::Assembled>,
 }
@@ -74,5 +80,66 @@ impl Pending {
         await_message(self.plan, &self.channel, &Message::Closed, || {
             Error::death(self.plan, signal)
         })
+    }
+}
+
+/// A scope whose job systemd has not finished, although the program may run. If this process exits or drops this value,
+/// the scope starts all the same: see `init::holder`.
+#[derive(Debug)]
+pub struct PendingScope {
+    plan: &'static Plan,
+    job: ScopeJob,
+    holder: ManuallyDrop<Holder>,
+    cgroup: Cgroup,
+}
+
+impl PendingScope {
+    pub(crate) fn of(
+        plan: &'static Plan,
+        job: Option<ScopeJob>,
+        holder: Option<Holder>,
+        cgroup: Option<Cgroup>,
+    ) -> Option<Self> {
+        let holder = ManuallyDrop::new(holder?);
+        Some(Self { plan, job: job?, holder, cgroup: cgroup? })
+    }
+
+    /// Returns the socket that is readable when the job has ended; `None` if its end has been read already.
+    pub fn socket(&mut self) -> Option<BorrowedFd<'_>> {
+        // An error is reported by `started`.
+        let has_started = self.job.has_started().unwrap_or(true);
+        (!has_started).then(|| self.job.socket())
+    }
+
+    /// Waits until the job has ended, or until `child` has exited: the holder waits for the job of a container that has
+    /// ended.
+    ///
+    /// # Errors
+    /// The failure of the job; the limits cannot be set again.
+    pub fn await_start(mut self, child: &Child) -> Result<(), Error> {
+        if let Some(socket) = self.socket() {
+            let mut fds = [
+                PollFd::from_borrowed_fd(socket, PollFlags::IN),
+                PollFd::new(&child.pidfd, PollFlags::IN),
+            ];
+            while let Err(Errno::INTR) = poll(&mut fds, None) {}
+            let [job, _] = fds;
+            if job.revents().is_empty() {
+                return Ok(());
+            }
+        }
+        self.started()
+    }
+
+    /// Ends the wait for a job that has ended: sets the limits again, and kills the holder.
+    ///
+    /// # Errors
+    /// Those of [`PendingScope::await_start`].
+    pub fn started(mut self) -> Result<(), Error> {
+        if let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup {
+            self.job.started(&self.cgroup, resources)?;
+        }
+        drop(ManuallyDrop::into_inner(self.holder));
+        Ok(())
     }
 }

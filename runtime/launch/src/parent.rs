@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use cgroup::Cgroup;
+use cgroup::{Cgroup, ScopeJob};
 use init::{filesystem, take};
 use plan::step::{ParentStep, SecurityModule, Slot};
 use plan::{Labelled, Plan, purpose};
@@ -51,8 +51,10 @@ pub(crate) struct Parent<'a> {
     pub bundle: &'a CStr,
     /// The cgroup. It is removed when dropped, unless the launch succeeds.
     pub cgroup: Option<Cgroup>,
-    /// The process that keeps the cgroup's systemd scope alive until init is in it.
+    /// The process for which systemd creates the cgroup's scope.
     pub holder: Option<Holder>,
+    /// The cgroup's scope, if systemd was asked for it and its job is not known to be done.
+    pub scope: Option<ScopeJob>,
     /// Whether init was created outside its cgroup, although the plan requires a clone into the cgroup.
     pub is_not_born_inside: bool,
     pub channel: Option<OwnedFd>,
@@ -97,6 +99,7 @@ impl<'a> Parent<'a> {
             bundle,
             cgroup: None,
             holder: None,
+            scope: None,
             is_not_born_inside: false,
             channel: None,
             child: None,
@@ -225,6 +228,7 @@ impl Parent<'_> {
             ParentStep::RunOn(cpus) => self.run_on(cpus)?,
             ParentStep::Clone { .. } => self.clone_init()?,
             ParentStep::ReleaseScope { born_inside } => self.release_scope(*born_inside)?,
+            ParentStep::AwaitScope(state) => self.await_scope(*state)?,
             ParentStep::MakeNetwork => self.make_network()?,
             ParentStep::MoveNetDevices { namespace, devices } => {
                 self.move_net_devices(*namespace, devices)?;

@@ -25,7 +25,7 @@ use crate::namespaces::has_mappings;
 use crate::path::{c_str, c_string, in_root};
 use crate::process::{self, ProcessContext};
 use crate::request::{Console, Request};
-use crate::step::{InitStep, Intermediate, ParentStep, WithoutNull};
+use crate::step::{InitStep, Intermediate, ParentStep, ScopeState, WithoutNull};
 use crate::{
     CgroupPlan, Descriptors, Error, Plan, ResctrlPlan, check, clone, confinement, devices, hooks,
     keep, mounts, program, state,
@@ -209,6 +209,9 @@ fn compile_hooks(builder: &mut Builder, context: &Context<'_, '_>) -> Result<(),
         if let Some(cpus) = context.request.own_cpus {
             builder.parent(ParentStep::RunOn(Box::new(cpus)));
         }
+        if context.has_early_scope() {
+            builder.parent(ParentStep::AwaitScope(ScopeState::Started));
+        }
         builder.parent(ParentStep::RunHooks);
     }
     let inside = &context.spec.hooks.create_container;
@@ -270,7 +273,7 @@ fn compile_cgroup(context: &Context<'_, '_>) -> Result<Option<CgroupPlan>, Error
         Some(_) => {
             let annotations = spec.annotations.iter().map(|(key, value)| (&**key, &**value));
             let properties = cgroup::systemd::annotated(annotations)?;
-            CgroupPlan::Scope { location, resources, properties }
+            CgroupPlan::Scope { location, resources, properties, early: context.has_early_scope() }
         }
     }))
 }

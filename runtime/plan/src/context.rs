@@ -1,15 +1,18 @@
 //! The input of the compiler's parts.
 
 use alloc::string::String;
+
+use cgroup::systemd::{Instance, Unit};
 use spec::mount_options::MountOptions;
-use spec::{InRoot, Linux, Mount, Process, Spec};
+use spec::{Capabilities, InRoot, Linux, Mount, Process, Spec};
 use sys::clone::CloneFlags;
 
 use crate::birth::Birth;
+use crate::fast_path::FastPaths;
 use crate::filter::compile_seccomp;
 use crate::namespaces::Namespaces;
 use crate::path::{absolute, below, is_at_or_below};
-use crate::request::Request;
+use crate::request::{ProgramStart, Request};
 use crate::{Error, process};
 
 /// The input of the compiler's parts.
@@ -80,6 +83,46 @@ impl<'a, 's> Context<'a, 's> {
     /// Returns the cgroup that the container sees.
     pub(crate) fn cgroup(&self) -> Option<&'a cgroup::Location> {
         self.request.cgroup.as_ref().or(self.request.shown_cgroup.as_ref())
+    }
+
+    /// Returns whether the directory of the container's scope is made before systemd has the scope. Not for a user's
+    /// systemd, which often has no permission to create init there; not if a createContainer hook would run before
+    /// systemd has the scope, or if a template forks the program.
+    pub(crate) fn has_early_scope(&self) -> bool {
+        let unit = |location: &'a cgroup::Location| {
+            location.unit.as_ref().filter(|_| location.is_unified())
+        };
+        let is_of_host = |unit: &Unit| matches!(unit.instance, Instance::System);
+        self.request.cgroup.as_ref().and_then(unit).is_some_and(is_of_host)
+            && self.request.kernel.fast_paths.contains(FastPaths::EARLY_SCOPE)
+            && self.birth.into_cgroup
+            && self.request.program_start == ProgramStart::Executed
+            && (self.awaits_hooks() || self.spec.hooks.create_container.is_empty())
+    }
+
+    /// Returns whether the container's processes may be able to change cgroups: by a mount of the hierarchy, by a bind
+    /// mount or a root that shows the host's, by CAP_SYS_ADMIN, or by /proc/PID/root of the host's processes.
+    pub(crate) fn may_write_cgroups(&self) -> bool {
+        const HIERARCHY: &str = "/sys/fs/cgroup";
+        let shows = |path: &str| is_at_or_below(HIERARCHY, path) || is_at_or_below(path, HIERARCHY);
+        let of_mount = |mount: &Mount<'_>| {
+            let options = MountOptions::parse(&mount.options);
+            let is_bind = options.bind.is_some() || mount.kind == "bind";
+            let source = mount.source.as_deref().unwrap_or_default();
+            match &*mount.kind {
+                "cgroup" | "cgroup2" => !mount.options.iter().any(|option| *option == "ro"),
+                _ => is_bind && shows(&absolute(self.request.bundle, source)),
+            }
+        };
+        let admin = |names: &[spec::Str<'_>]| names.iter().any(|name| *name == "CAP_SYS_ADMIN");
+        let is_admin = |sets: &Capabilities<'_>| {
+            [&sets.bounding, &sets.effective, &sets.permitted].into_iter().any(|set| admin(set))
+        };
+        !self.namespaces.new.contains(CloneFlags::NEWNS)
+            || !self.namespaces.has(CloneFlags::NEWPID)
+            || self.process.capabilities.as_ref().is_some_and(is_admin)
+            || shows(&self.named_root)
+            || self.spec.mounts.iter().any(of_mount)
     }
 
     /// Returns whether the start runs on CPUs of its own (`--start-cpus`).

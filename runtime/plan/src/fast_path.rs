@@ -34,6 +34,9 @@ bitflags! {
         const THREAD_MOVE = 1 << 8;
         /// The read-only mount from which a command runs (CVE-2019-5736) is kept for later commands.
         const KEPT_PROGRAM = 1 << 9;
+        /// The directory of a systemd scope is made before systemd has the scope, and the program need not wait for
+        /// systemd.
+        const EARLY_SCOPE = 1 << 10;
     }
 }
 
@@ -48,7 +51,7 @@ impl Default for FastPaths {
 
 impl FastPaths {
     /// Every fast path with its name.
-    pub const NAMES: [(&str, Self); 10] = [
+    pub const NAMES: [(&str, Self); 11] = [
         ("clone-into-cgroup", Self::CLONE_INTO_CGROUP),
         ("blank-namespace", Self::BLANK_NAMESPACE),
         ("shared-memory", Self::SHARED_MEMORY),
@@ -59,6 +62,7 @@ impl FastPaths {
         ("shared-masks", Self::SHARED_MASKS),
         ("thread-move", Self::THREAD_MOVE),
         ("kept-program", Self::KEPT_PROGRAM),
+        ("early-scope", Self::EARLY_SCOPE),
     ];
 
     /// Returns all fast paths except those in a comma-separated list.

@@ -14,7 +14,7 @@ use trace::{Label, PARENT, Phase, Steps};
 use crate::Plan;
 use crate::step::{
     BindSource, CloneTree, DeviceSource, InitStep, Memory, MountFs, NumberSet, Parameter,
-    ParentStep, SecurityModule, Target,
+    ParentStep, ScopeState, SecurityModule, Target,
 };
 
 /// The name of init's row on a time line.
@@ -121,6 +121,12 @@ impl Labelled for ParentStep {
                 label(Phase::Bootstrap, "clone", [&*names(*flags | time), by, how].concat())
             }
             Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
+            Self::AwaitScope(ScopeState::Accepted) => {
+                label(Phase::Cgroups, "await scope", "accepted")
+            }
+            Self::AwaitScope(ScopeState::Started) => {
+                label(Phase::Cgroups, "await scope", "started")
+            }
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
             Self::MoveNetDevices { devices, .. } => {
                 let names: Vec<&str> = devices.iter().map(|device| &*device.name).collect();

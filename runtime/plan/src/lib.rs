@@ -153,6 +153,9 @@ pub enum CgroupPlan {
         resources: Box<Resources>,
         /// Properties of the unit from annotations.
         properties: Vec<cgroup::systemd::Property>,
+        /// Whether the scope's directory is made before systemd has the scope, if the host permits it. The plan then has
+        /// a step [`AwaitScope`](step::ParentStep::AwaitScope).
+        early: bool,
     },
     /// Joined by an additional process.
     Join {

@@ -4,7 +4,7 @@ use crate::builder::Builder;
 use crate::context::Context;
 use crate::fast_path::FastPaths;
 use crate::request::ProgramStart;
-use crate::step::{InitStep, Memory, ParentStep};
+use crate::step::{InitStep, Memory, ParentStep, ScopeState};
 use crate::{Error, hooks, listener, process};
 
 /// Adds the last steps. `is_stripped` is whether an intermediate has closed the descriptors that init does not need.
@@ -65,6 +65,12 @@ fn compile_handshake(builder: &mut Builder, context: &Context<'_, '_>, is_stripp
         builder.parent(ParentStep::AwaitReady);
     }
     builder.init(InitStep::AwaitCommit);
+    // `scope-before-program`
+    if context.has_early_scope() && !context.awaits_hooks() {
+        let is_apart = !request.wait_for_start && !context.may_write_cgroups();
+        let state = if is_apart { ScopeState::Accepted } else { ScopeState::Started };
+        builder.parent(ParentStep::AwaitScope(state));
+    }
     builder.parent(ParentStep::Commit);
     if request.wait_for_start {
         builder.init(InitStep::AwaitStart);

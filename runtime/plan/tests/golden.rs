@@ -218,7 +218,7 @@ fn podman_on_v1() {
     check("podman-v1", &compile_for("podman", &legacy_host(), true));
 }
 
-/// A systemd scope adds one step and leaves all others unchanged.
+/// A systemd scope adds one step, and on cgroup v2 another, and leaves all others unchanged.
 #[test]
 fn podman_in_a_scope() {
     for host in [unified_host(), legacy_host()] {
@@ -228,8 +228,10 @@ fn podman_in_a_scope() {
         let text = print(&plan);
         let (before, after) = text.split_once("parent cgroups        release scope\n").unwrap();
         assert!(before.lines().last().unwrap().starts_with("parent bootstrap      clone"));
+        let awaited = after.replace("parent cgroups        await scope started\n", "");
+        assert_eq!(awaited != after, host.is_unified());
         let paths =
-            [before, after].concat().replace("/machine.slice/libpod-golden.scope", "/golden");
+            [before, &awaited].concat().replace("/machine.slice/libpod-golden.scope", "/golden");
         assert_eq!(paths, print(&compile_for("podman", &host, true)));
         let Some(dayfly_plan::CgroupPlan::Scope { properties, .. }) = plan.cgroup else {
             panic!("no scope: {:?}", plan.cgroup)

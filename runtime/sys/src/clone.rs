@@ -3,7 +3,7 @@
 //! Seccomp filters of other runtimes answer clone3(2) with ENOSYS, since they cannot inspect its arguments; filters
 //! older than clone3(2) answer EPERM. In both cases clone(2) is used instead, which does not support CLONE_INTO_CGROUP.
 
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use bitflags::bitflags;
@@ -70,6 +70,10 @@ struct Arguments {
 
 /// Whether a clone3(2) of this process failed, and the clone(2) that followed succeeded.
 static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// The name of a process that only holds a place for another, by which other commands recognize it (comm in proc(5), at
+/// most 15 bytes).
+pub const HOLDER: &CStr = c"dayfly: holder";
 
 /// The process in which the code runs after a clone.
 #[derive(Debug)]

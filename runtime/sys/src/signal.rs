@@ -17,6 +17,8 @@ impl SignalSet {
     pub const EMPTY: Self = Self(0);
     /// SIGHUP, SIGINT, SIGQUIT and SIGTERM, by which a user or a service manager ends a command.
     pub const INTERRUPTS: Self = Self(1 | 1 << 1 | 1 << 2 | 1 << 14);
+    /// SIGUSR1.
+    pub const USR1: Self = Self(1 << 9);
 }
 
 /// Replaces the mask of blocked signals; returns the old one.

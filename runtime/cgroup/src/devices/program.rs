@@ -161,9 +161,8 @@ pub fn load_program(program: &[Instruction]) -> Result<OwnedFd, Error> {
     Ok(bpf::load_device_program(program, c"Apache-2.0").context("bpf", "BPF_PROG_LOAD")?)
 }
 
-/// Makes `program` the only device program of a cgroup. If exactly one program is attached, as
-/// usual, it is replaced atomically. Otherwise, the new program is attached before the others are
-/// detached. In both cases, device rules are in force at every moment.
+/// Makes `program` the only device program of a cgroup: it replaces one of those that are attached, atomically, and the
+/// others are detached. At no time is an access allowed that neither the old nor the new rules allow.
 pub(crate) fn attach(
     directory: &Directory,
     program: BorrowedFd<'_>,
@@ -171,15 +170,12 @@ pub(crate) fn attach(
 ) -> Result<(), Error> {
     let context = || alloc::format!("BPF_PROG_ATTACH {}", directory.path());
     let attach = |replaced| bpf::attach_device_program(directory.fd(), program, replaced);
-    let old = if is_new { Vec::new() } else { attached(directory)? };
-    if let [one] = old.as_slice() {
-        match attach(Some(one.as_fd())) {
-            // Before Linux 5.6, a program cannot be replaced atomically.
-            Err(Errno::INVAL) => {}
-            result => return Ok(result.context("bpf", context())?),
-        }
+    let mut old = if is_new { Vec::new() } else { attached(directory)? };
+    // EINVAL if another of them is `program` itself; for all of them before Linux 5.6, which can't replace a program.
+    match old.iter().position(|one| attach(Some(one.as_fd())).is_ok()) {
+        Some(replaced) => drop(old.remove(replaced)),
+        None => attach(None).context("bpf", context())?,
     }
-    attach(None).context("bpf", context())?;
     for program in &old {
         bpf::detach_device_program(directory.fd(), program.as_fd())
             .context("bpf", format_args!("BPF_PROG_DETACH {}", directory.path()))?;

@@ -6,11 +6,17 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use rustix::fd::BorrowedFd;
+use sys::wait::Deadline;
+
 use crate::systemd::dbus::{self, Address, Bus, Call, Message, Value};
 use crate::systemd::{Error, Instance, Property, Unit};
 
 /// The timeout of one call or one job.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The time after which the state of a unit is asked for, because the signal of its job's end may be lost.
+const SIGNAL_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The private socket on which systemd accepts peer-to-peer D-Bus from root.
 const PRIVATE: &str = "/run/systemd/private";
@@ -19,10 +25,14 @@ const SYSTEMD: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
+const UNIT: &str = "org.freedesktop.systemd1.Unit";
 /// The interface by which properties of any object are read.
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 /// The object that errors name if a call concerns the user's systemd itself instead of a unit.
 const USER_INSTANCE: &str = "user instance";
+
+const START: &str = "StartTransientUnit";
+const STOP: &str = "StopUnit";
 
 /// The result of a successful job.
 const DONE: &str = "done";
@@ -31,6 +41,8 @@ const DONE: &str = "done";
 #[derive(Debug)]
 pub struct Manager {
     bus: Bus,
+    /// The time limit of a job.
+    patience: Duration,
 }
 
 impl Manager {
@@ -62,37 +74,134 @@ impl Manager {
                 Bus::connect(&Address::parse(bus)?, PATIENCE)
             }
         };
-        Ok(Self { bus: bus? })
+        Ok(Self { bus: bus?, patience: PATIENCE })
+    }
+
+    /// Waits until calls can be sent without waiting.
+    ///
+    /// # Errors
+    /// [`Error::Call`]
+    pub fn ready(&mut self, unit: &Unit) -> Result<(), Error> {
+        self.bus.send_queued().map_err(|error| failed("connect", &unit.name, error))
     }
 
     /// Starts a transient unit, and waits until the job has finished. If a failed unit with the same name exists, its
-    /// failed state is reset first.
+    /// failed state is reset first. With `is_left`, the unit's cgroup exists and is empty, so the unit is stopped first.
     ///
     /// # Errors
     /// [`Error::Call`]; [`Error::Job`] if the unit fails to start.
-    pub fn start(&mut self, unit: &Unit, properties: &[Property]) -> Result<(), Error> {
-        let call = "StartTransientUnit";
-        let mut retried = false;
-        loop {
-            let arguments = [
-                Value::text(&unit.name),
-                Value::text("replace"),
-                list(properties),
-                Value::Array("(sa(sv))".to_string(), Vec::new()),
-            ];
-            match self.job(unit, call, arguments.into()) {
-                Ok(result) if result == DONE => return Ok(()),
-                Ok(result) => {
-                    self.reset(unit);
-                    return Err(Error::Job { unit: unit.name.clone(), result });
+    pub fn start(
+        &mut self,
+        unit: &Unit,
+        properties: &[Property],
+        is_left: bool,
+    ) -> Result<(), Error> {
+        let call = self.request_start(unit, properties)?;
+        let job = match self.accepted(unit, properties, call) {
+            Err(Error::Call { cause, .. }) if is_answer(&cause, "UnitExists") => {
+                match is_left {
+                    true => self.stop(unit)?,
+                    false => self.reset(unit),
                 }
-                Err(error) if is_answer(&error, "UnitExists") && !retried => {
-                    self.reset(unit);
-                    retried = true;
-                }
-                Err(error) => return Err(failed(call, &unit.name, error)),
+                let call = self.request_start(unit, properties)?;
+                self.accepted(unit, properties, call)?
             }
+            result => result?,
+        };
+        self.started(unit, &job)
+    }
+
+    /// Sends the request for a transient unit; returns its number, for [`Manager::accepted`].
+    ///
+    /// # Errors
+    /// [`Error::Call`]
+    pub fn request_start(&mut self, unit: &Unit, properties: &[Property]) -> Result<u32, Error> {
+        let arguments = [
+            Value::text(&unit.name),
+            Value::text("replace"),
+            list(properties),
+            Value::Array("(sa(sv))".to_string(), Vec::new()),
+        ];
+        let sent = self.request_job(unit, START, arguments.into());
+        sent.map_err(|error| failed(START, &unit.name, error))
+    }
+
+    /// Waits until systemd has accepted a request with these properties. From then on the unit exists. Returns the path of
+    /// the job that starts it. If systemd is executed again meanwhile, it may have lost the request, which is then sent
+    /// again; the path is empty if it had not.
+    ///
+    /// # Errors
+    /// [`Error::Call`]
+    pub fn accepted(
+        &mut self,
+        unit: &Unit,
+        properties: &[Property],
+        request: u32,
+    ) -> Result<String, Error> {
+        let error = |error| failed(START, &unit.name, error);
+        match self.job_of(request) {
+            Err(cause) if cause.is_absence() => {
+                self.bus.await_owner(SYSTEMD).map_err(error)?;
+                let request = self.request_start(unit, properties)?;
+                match self.job_of(request) {
+                    Err(cause) if is_answer(&cause, "UnitExists") => Ok(String::new()),
+                    result => result.map_err(error),
+                }
+            }
+            result => result.map_err(error),
         }
+    }
+
+    /// Waits until the job has started the unit. If the signal of its end is lost, because systemd was executed again, the
+    /// unit's state tells the end.
+    ///
+    /// # Errors
+    /// [`Error::Call`]; [`Error::Job`] if the unit fails to start.
+    pub fn started(&mut self, unit: &Unit, job: &str) -> Result<(), Error> {
+        let error = |error| failed(START, &unit.name, error);
+        let deadline = Deadline::after(self.patience);
+        let result = loop {
+            let patience = SIGNAL_PATIENCE.min(self.patience);
+            match self.bus.signal(patience, |signal| removed(signal, job)).map_err(error)? {
+                Some(result) => break result,
+                None if deadline.left().is_none() => return Err(error(self.bus.stalled())),
+                None => match self.state(unit) {
+                    Ok(state) if state == "active" => return Ok(()),
+                    Ok(state) if state == "failed" => break state,
+                    Err(cause) if !cause.is_absence() => return Err(error(cause)),
+                    _ => {}
+                },
+            }
+        };
+        if result == DONE {
+            return Ok(());
+        }
+        self.reset(unit);
+        Err(Error::Job { unit: unit.name.clone(), result })
+    }
+
+    /// Returns the unit's ActiveState.
+    fn state(&mut self, unit: &Unit) -> Result<String, dbus::Error> {
+        let answer = self.call(MANAGER, "GetUnit", [Value::text(&unit.name)].into())?;
+        let path = answer.text().ok_or(dbus::Error::Malformed("no unit in the answer"))?;
+        let arguments = [Value::text(UNIT), Value::text("ActiveState")];
+        let answer =
+            self.bus.call(&Call { path, ..of_systemd(PROPERTIES, "Get", arguments.into()) })?;
+        Ok(answer.variant_text().unwrap_or_default().to_string())
+    }
+
+    /// Returns whether the end of a job has been received already.
+    ///
+    /// # Errors
+    /// [`Error::Call`]
+    pub fn has_started(&mut self, unit: &Unit, job: &str) -> Result<bool, Error> {
+        let found = self.bus.has_signal(|signal| removed(signal, job).is_some());
+        found.map_err(|error| failed(START, &unit.name, error))
+    }
+
+    /// Returns the connection's socket, which is readable when a message arrives.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.bus.socket()
     }
 
     /// Stops a unit and resets its failed state. It is not an error if the unit does not exist.
@@ -100,11 +209,36 @@ impl Manager {
     /// # Errors
     /// [`Error::Call`]
     pub fn stop(&mut self, unit: &Unit) -> Result<(), Error> {
+        let call = self.request_stop(unit)?;
+        self.stopped(unit, call)
+    }
+
+    /// Sends the request to stop a unit; returns its number, for [`Manager::stopped`].
+    ///
+    /// # Errors
+    /// [`Error::Call`]
+    pub fn request_stop(&mut self, unit: &Unit) -> Result<u32, Error> {
         let arguments = [Value::text(&unit.name), Value::text("replace")];
-        match self.job(unit, "StopUnit", arguments.into()) {
+        let sent = self.request_job(unit, STOP, arguments.into());
+        sent.map_err(|error| failed(STOP, &unit.name, error))
+    }
+
+    /// Waits until a unit has stopped, and resets its failed state.
+    ///
+    /// # Errors
+    /// [`Error::Call`]
+    pub fn stopped(&mut self, unit: &Unit, request: u32) -> Result<(), Error> {
+        let mut stopped = self.job_of(request);
+        if stopped.as_ref().is_err_and(dbus::Error::is_absence) {
+            let waited = self.bus.await_owner(SYSTEMD);
+            waited.map_err(|error| failed(STOP, &unit.name, error))?;
+            let request = self.request_stop(unit)?;
+            stopped = self.job_of(request);
+        }
+        match stopped.and_then(|job| self.end_of(&job)) {
             Ok(_) => {}
             Err(error) if is_answer(&error, "NoSuchUnit") => return Ok(()),
-            Err(error) => return Err(failed("StopUnit", &unit.name, error)),
+            Err(error) => return Err(failed(STOP, &unit.name, error)),
         }
         self.reset(unit);
         Ok(())
@@ -164,22 +298,35 @@ impl Manager {
         })
     }
 
-    /// Calls a method that queues a job, and waits for the JobRemoved signal with its result.
-    fn job(
+    /// Sends the call of a method that queues a job.
+    fn request_job(
         &mut self,
         unit: &Unit,
         member: &str,
         arguments: Vec<Value>,
-    ) -> Result<String, dbus::Error> {
+    ) -> Result<u32, dbus::Error> {
         // Unit names contain no quotes.
         self.bus.subscribe(&format!(
             "type='signal',sender='{SYSTEMD}',path='{OBJECT}',interface='{MANAGER}',\
              member='JobRemoved',arg2='{}'",
             unit.name
-        ))?;
-        let answer = self.call(MANAGER, member, arguments)?;
+        ));
+        let request = self.bus.queue(&of_systemd(MANAGER, member, arguments));
+        self.bus.send_queued()?;
+        Ok(request)
+    }
+
+    /// Waits for the reply to a call that queues a job; returns the path of the job.
+    fn job_of(&mut self, request: u32) -> Result<String, dbus::Error> {
+        let answer = self.bus.reply(request)?;
         let job = answer.text().ok_or(dbus::Error::Malformed("no job in the answer"))?;
-        self.bus.signal(|signal| removed(signal, job))
+        Ok(job.to_string())
+    }
+
+    /// Waits for the JobRemoved signal of a job; returns the job's result.
+    fn end_of(&mut self, job: &str) -> Result<String, dbus::Error> {
+        let end = self.bus.signal(self.patience, |signal| removed(signal, job))?;
+        end.ok_or_else(|| self.bus.stalled())
     }
 
     fn reset(&mut self, unit: &Unit) {
@@ -198,18 +345,24 @@ impl Manager {
         member: &str,
         arguments: Vec<Value>,
     ) -> Result<Message, dbus::Error> {
-        self.bus.call(&Call { destination: SYSTEMD, path: OBJECT, interface, member, arguments })
+        self.bus.call(&of_systemd(interface, member, arguments))
     }
 }
 
-/// Returns the job's result if `signal`, a JobRemoved(id, job, unit, result), concerns `job`.
+fn of_systemd<'a>(interface: &'a str, member: &'a str, arguments: Vec<Value>) -> Call<'a> {
+    Call { destination: SYSTEMD, path: OBJECT, interface, member, arguments }
+}
+
+/// Returns the job's result if `signal`, a JobRemoved(id, job, unit, result), concerns `job`. An empty path stands for any
+/// job.
 fn removed(signal: &Message, job: &str) -> Option<String> {
     if signal.interface != MANAGER || signal.member != "JobRemoved" || signal.signature != "uoss" {
         return None;
     }
     let mut body = signal.body();
     body.u32()?;
-    let is_ours = body.string()? == job;
+    let path = body.string()?;
+    let is_ours = job.is_empty() || path == job;
     body.string()?;
     let result = body.string()?;
     is_ours.then(|| result.to_string())

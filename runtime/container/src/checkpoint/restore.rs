@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::mem::ManuallyDrop;
 
-use cgroup::Cgroup;
+use cgroup::{Cgroup, ScopeRequest};
 use plan::{CgroupPlan, Plan};
 use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,7 +116,7 @@ pub fn restore_from<'a>(
             // If the program has closed its terminal, criu sends no terminal.
             let terminal = Terminal::receive(ours, trace).unwrap_or_default();
             trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
-                signals.wait(&child, terminal.as_ref(), None, None)
+                signals.wait(&child, terminal.as_ref(), None, &mut None, None)
             })
         }
     });
@@ -379,8 +379,9 @@ impl Restoration<'_> {
             Some(CgroupPlan::Create { location, resources, as_user: false }) => {
                 Some(Cgroup::create(location, resources, None)?)
             }
-            Some(CgroupPlan::Scope { location, resources, properties }) => {
-                Some(Cgroup::create_scope(location, resources, None, properties, criu)?)
+            Some(CgroupPlan::Scope { location, resources, properties, .. }) => {
+                let request = ScopeRequest::of(location, resources, None, properties)?;
+                Some(request.create(criu)?)
             }
             _ => None,
         })

@@ -1,7 +1,7 @@
 //! The parent's cgroup steps: the container's cgroup, and its resctrl group.
 
-use cgroup::Cgroup;
-use plan::step::Slot;
+use cgroup::{Cgroup, ScopeRequest};
+use plan::step::{ScopeState, Slot};
 use plan::{CgroupPlan, ResctrlPlan};
 
 use super::{Parent, no_child};
@@ -19,10 +19,22 @@ impl Parent<'_> {
                 let program = self.slots.get(Slot::DEVICES);
                 Some(Cgroup::create(location, resources, program)?)
             }
-            Some(CgroupPlan::Scope { location, resources, properties }) => {
+            Some(CgroupPlan::Scope { location, resources, properties, early }) => {
                 let program = self.slots.get(Slot::DEVICES);
-                let holder = self.holder.insert(Holder::start()?).pid();
-                Some(Cgroup::create_scope(location, resources, program, properties, holder)?)
+                let mut request = ScopeRequest::of(location, resources, program, properties)?;
+                let made = if *early { request.make_early()? } else { None };
+                let holder = match &made {
+                    Some(_) => Holder::start_outside(request.socket())?,
+                    None => Holder::start()?,
+                };
+                let holder = self.holder.insert(holder).pid();
+                Some(match made {
+                    None => request.create(holder)?,
+                    Some(cgroup) => {
+                        self.scope = Some(request.send(&cgroup, holder)?);
+                        cgroup
+                    }
+                })
             }
             Some(CgroupPlan::Join { location, .. }) => Some(match Cgroup::open(location) {
                 Err(error) if error.is_gone() => match self.cgroup_of_init() {
@@ -75,7 +87,33 @@ impl Parent<'_> {
         if !born_inside || self.is_not_born_inside {
             cgroup.add(child.pid.as_raw_nonzero().get())?;
         }
+        if self.scope.is_some() {
+            return Ok(());
+        }
         self.holder = None;
         Ok(cgroup.without_holder(resources)?)
+    }
+
+    /// Waits for an early scope. Once it has started, its holder is killed.
+    pub(super) fn await_scope(&mut self, state: ScopeState) -> Result<(), Error> {
+        let Some(scope) = &mut self.scope else { return Ok(()) };
+        let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
+        let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
+        match state {
+            ScopeState::Accepted => scope.accepted(cgroup, resources)?,
+            ScopeState::Started => {
+                scope.started(cgroup, resources)?;
+                (self.scope, self.holder) = (None, None);
+            }
+        }
+        Ok(())
+    }
+
+    /// Withdraws the request for an early scope, and kills the holder.
+    pub(crate) fn give_up_scope(&mut self) {
+        let holder = self.holder.take();
+        if let Some(scope) = self.scope.take() {
+            scope.cancel(|| drop(holder));
+        }
     }
 }

@@ -157,6 +157,7 @@ pub const fn is_source(step: &ParentStep) -> bool {
         | ParentStep::RunOn(_)
         | ParentStep::Clone { .. }
         | ParentStep::ReleaseScope { .. }
+        | ParentStep::AwaitScope(_)
         | ParentStep::MakeNetwork
         | ParentStep::MoveNetDevices { .. }
         | ParentStep::MapIds(_)

@@ -120,12 +120,15 @@ pub enum ParentStep {
         /// Whether init, which has only one thread, moves to v1 cgroups by writing to the file `tasks`.
         thread_move: bool,
     },
-    /// Kills the holder, so that only init is in the scope that systemd created.
+    /// Kills the holder, so that only init is in the scope that systemd created. If the scope is early, the holder stays
+    /// until the scope has started.
     ReleaseScope {
         /// Whether init was created in all of its cgroups. If not, init must be moved to the scope before the holder
         /// exits.
         born_inside: bool,
     },
+    /// Waits for an early scope.
+    AwaitScope(ScopeState),
     /// Makes the network maker create init's network namespace, with `lo` up, and pass the namespace to init. The
     /// network maker may have been started before this step.
     MakeNetwork,
@@ -244,4 +247,14 @@ pub struct NetDevice {
     pub name: String,
     /// The device's name in the container; `%d` stands for the first free number.
     pub inside: String,
+}
+
+/// What systemd has done about an early scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScopeState {
+    /// The unit exists, with its properties; its job is queued. systemd leaves the limits alone from now on, or writes
+    /// the same.
+    Accepted,
+    /// The job is done. From now on, systemd leaves the cgroup's subtree to the container.
+    Started,
 }

@@ -90,13 +90,9 @@ pub const BREAKERS: &[Breaker] = &[
     ("words-match", Case::new, |plan| after(&mut plan.parent, "await ready", "commit")),
     ("words-match", Case::new, |plan| remove(&mut plan.init, "await commit")),
     ("outside-before-admit", in_user, |plan| after(&mut plan.parent, "map ids", "admit")),
-    (
-        "outside-before-admit",
-        || Case::new().in_scope(),
-        |plan| {
-            after(&mut plan.parent, "release scope", "record");
-        },
-    ),
+    ("outside-before-admit", scoped, |plan| after(&mut plan.parent, "release scope", "record")),
+    ("scope-before-program", scoped, |plan| before(&mut plan.parent, "await scope", "record")),
+    ("scope-before-program", scoped, |plan| after(&mut plan.parent, "await scope", "commit")),
     ("recorded-before-it-runs", Case::new, |plan| after(&mut plan.parent, "record", "commit")),
     ("recorded-before-it-runs", exec, |plan| remove(&mut plan.init, "await commit")),
     ("hooks-in-place", hooked, |plan| {
@@ -319,13 +315,7 @@ pub const BREAKERS: &[Breaker] = &[
             before(&mut plan.parent, "detach layers", "assemble rootfs");
         },
     ),
-    (
-        "outside-before-admit",
-        || Case::new().in_scope(),
-        |plan| {
-            before(&mut plan.parent, "release scope", "clone");
-        },
-    ),
+    ("outside-before-admit", scoped, |plan| before(&mut plan.parent, "release scope", "clone")),
     ("recorded-before-it-runs", Case::new, |plan| remove(&mut plan.parent, "record")),
     ("recorded-before-it-runs", Case::new, |plan| before(&mut plan.parent, "record", "clone")),
     (
@@ -372,6 +362,10 @@ pub const BREAKERS: &[Breaker] = &[
         },
     ),
 ];
+
+fn scoped() -> Case {
+    Case::new().in_scope()
+}
 
 fn rootless() -> Case {
     Case::new().rootless()

@@ -1,10 +1,11 @@
 //! A connection to a bus or to a service.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
@@ -30,7 +31,12 @@ pub struct Bus {
     socket: OwnedFd,
     /// Received bytes that are not parsed yet.
     input: Vec<u8>,
+    /// Calls that are not sent yet.
+    output: Vec<u8>,
+    /// The serial number of the last call.
     serial: u32,
+    /// Whether the peer has accepted the authentication.
+    accepted: bool,
     /// Whether the peer is a message bus. A bus routes messages by destination, and delivers only the signals to which
     /// the client has subscribed.
     routed: bool,
@@ -76,29 +82,32 @@ impl Bus {
         Self::over(socket, routed, patience)
     }
 
-    /// Authenticates on a connected socket. `routed` is true if the peer is a bus.
+    /// Begins the authentication on a connected socket, with the mechanism EXTERNAL: the peer reads the client's uid by
+    /// SO_PEERCRED. The client does not send its uid, because in a user namespace it differs from the uid that the peer
+    /// sees. `routed` is true if the peer is a bus.
+    ///
+    /// The client's whole part is sent at once, as by clients of sd-bus. The first call waits for the peer's answer. If
+    /// the last line arrived together with a message of less than 256 bytes, systemd would have read both, and would
+    /// wait for more before it looks at the message.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn over(socket: OwnedFd, routed: bool, patience: Duration) -> Result<Self, Error> {
-        let (input, signals) = (Vec::new(), Vec::new());
-        let mut bus = Self { socket, input, serial: 0, routed, patience, signals };
-        bus.authenticate()?;
-        if routed {
-            bus.call_bus("Hello", Vec::new())?;
-        }
+        let (input, output, signals) = (Vec::new(), Vec::new(), Vec::new());
+        let (serial, accepted) = (0, false);
+        let bus = Self { socket, input, output, serial, accepted, routed, patience, signals };
+        bus.send(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")?;
         Ok(bus)
     }
 
-    /// Authenticates with the mechanism EXTERNAL: the peer reads the client's uid by SO_PEERCRED. The client does not
-    /// send its uid, because in a user namespace it differs from the uid that the peer sees.
-    ///
-    /// The client's whole part is sent at once, as by clients of sd-bus, and messages follow the peer's answer. If the
-    /// last line arrived together with a message of less than 256 bytes, systemd would have read both, and would wait
-    /// for more before it looks at the message.
-    fn authenticate(&mut self) -> Result<(), Error> {
+    /// Returns the socket, which is readable when a message arrives.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Waits for the peer's answer to the authentication.
+    fn await_acceptance(&mut self) -> Result<(), Error> {
         let deadline = Deadline::after(self.patience);
-        self.send(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")?;
         let mut line = self.line(deadline)?;
         if line == "DATA" {
             line = self.line(deadline)?;
@@ -106,6 +115,7 @@ impl Bus {
         if line != "OK" && !line.starts_with("OK ") {
             return Err(Error::Rejected { answer: line });
         }
+        self.accepted = true;
         Ok(())
     }
 
@@ -128,75 +138,148 @@ impl Bus {
     /// # Errors
     /// [`Error::Answer`] if the reply is an error; for other errors see [`Error`].
     pub fn call(&mut self, call: &Call<'_>) -> Result<Message, Error> {
-        let deadline = Deadline::after(self.patience);
+        let serial = self.queue(call);
+        self.send_queued()?;
+        self.reply(serial)
+    }
+
+    /// Queues a method call; returns its serial number, for [`Bus::reply`].
+    pub fn queue(&mut self, call: &Call<'_>) -> u32 {
+        if self.serial == 0 && self.routed {
+            self.serial = 1;
+            self.output = of_bus("Hello", Vec::new()).encode(1, true);
+        }
         self.serial += 1;
-        let serial = self.serial;
-        self.send(&call.encode(serial, self.routed))?;
+        self.output.extend_from_slice(&call.encode(self.serial, self.routed));
+        self.serial
+    }
+
+    /// Queues a call by which the bus will send the signals that match `rule`. A bus handles the calls of a connection in
+    /// their order, so signals that result from later calls arrive. On a peer-to-peer connection, does nothing, because
+    /// all signals arrive there anyway.
+    pub fn subscribe(&mut self, rule: &str) {
+        if self.routed {
+            self.queue(&of_bus("AddMatch", [Value::text(rule)].into()));
+        }
+    }
+
+    /// Sends the queued calls.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn send_queued(&mut self) -> Result<(), Error> {
+        if !self.accepted {
+            self.await_acceptance()?;
+        }
+        let calls = core::mem::take(&mut self.output);
+        self.send(&calls)
+    }
+
+    /// Waits for the reply to the call with this serial number.
+    ///
+    /// # Errors
+    /// [`Error::Answer`] if the reply to this or to an earlier call is an error; for other errors see [`Error`].
+    pub fn reply(&mut self, serial: u32) -> Result<Message, Error> {
+        let deadline = Deadline::after(self.patience);
         loop {
             let message = self.next(deadline)?;
             match message.kind {
                 Kind::Return(to) if to == serial => return Ok(message),
-                Kind::Error(to) if to == serial => {
+                Kind::Error(to) if to <= serial => {
                     let text = message.text().unwrap_or_default().to_string();
                     return Err(Error::Answer { name: message.error_name, text });
                 }
-                Kind::Signal => {
-                    // The queue is full: drop the oldest signal. That signal concerns a job that this client did not
-                    // start.
-                    if self.signals.len() == MAX_SIGNALS {
-                        self.signals.remove(0);
-                    }
-                    self.signals.push(message);
-                }
-                _ => {}
+                _ => self.keep_signal(message),
             }
         }
     }
 
-    /// Subscribes to the signals that match `rule`. On a peer-to-peer connection, does nothing, because all signals
-    /// arrive there anyway.
+    /// Waits for a signal for which `wanted` returns `Some`, and returns the value that `wanted` returned; `None` if no such
+    /// signal arrives within `patience`.
     ///
     /// # Errors
     /// See [`Error`].
-    pub fn subscribe(&mut self, rule: &str) -> Result<(), Error> {
-        if self.routed {
-            self.call_bus("AddMatch", [Value::text(rule)].into())?;
-        }
-        Ok(())
-    }
-
-    /// Waits for a signal for which `wanted` returns `Some`, and returns the value that `wanted` returned.
-    ///
-    /// # Errors
-    /// [`Error::Stalled`] if no such signal arrives in time; for other errors see [`Error`].
-    pub fn signal<T>(&mut self, mut wanted: impl FnMut(&Message) -> Option<T>) -> Result<T, Error> {
-        let deadline = Deadline::after(self.patience);
+    pub fn signal<T>(
+        &mut self,
+        patience: Duration,
+        mut wanted: impl FnMut(&Message) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let deadline = Deadline::after(patience);
         if let Some(found) = self.signals.drain(..).find_map(|message| wanted(&message)) {
-            return Ok(found);
+            return Ok(Some(found));
         }
         loop {
-            let message = self.next(deadline)?;
-            if message.kind == Kind::Signal
-                && let Some(found) = wanted(&message)
-            {
-                return Ok(found);
+            match self.next(deadline) {
+                Ok(message) if message.kind == Kind::Signal => {
+                    if let Some(found) = wanted(&message) {
+                        return Ok(Some(found));
+                    }
+                }
+                Ok(_) => {}
+                Err(Error::Stalled { .. }) => return Ok(None),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn call_bus(&mut self, member: &str, arguments: Vec<Value>) -> Result<Message, Error> {
-        let path = "/org/freedesktop/DBus";
-        self.call(&Call { destination: BUS, path, interface: BUS, member, arguments })
+    /// Waits until a service owns `name`, if the peer is a bus.
+    ///
+    /// # Errors
+    /// [`Error::Stalled`] if no service does in time; for other errors see [`Error`].
+    pub fn await_owner(&mut self, name: &str) -> Result<(), Error> {
+        const CHANGED: &str = "NameOwnerChanged";
+        if !self.routed {
+            return Ok(());
+        }
+        self.subscribe(&format!("type='signal',sender='{BUS}',member='{CHANGED}',arg0='{name}'"));
+        let reply = self.call(&of_bus("NameHasOwner", [Value::text(name)].into()))?;
+        if reply.body().u32() == Some(1) {
+            return Ok(());
+        }
+        let new_owner = |signal: &Message| {
+            let mut body = signal.body();
+            let is_of_name = signal.member == CHANGED && body.string()? == name;
+            body.string()?;
+            (is_of_name && !body.string()?.is_empty()).then_some(())
+        };
+        self.signal(self.patience, new_owner)?.ok_or_else(|| stalled(self.patience))
+    }
+
+    /// Returns whether a signal that `wanted` accepts has been received.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub fn has_signal(&mut self, wanted: impl Fn(&Message) -> bool) -> Result<bool, Error> {
+        while let Some(message) = self.received()? {
+            self.keep_signal(message);
+        }
+        Ok(self.signals.iter().any(wanted))
+    }
+
+    fn keep_signal(&mut self, message: Message) {
+        if message.kind != Kind::Signal {
+            return;
+        }
+        // The queue is full: drop the oldest signal. That signal concerns a job that this client did not start.
+        if self.signals.len() == MAX_SIGNALS {
+            self.signals.remove(0);
+        }
+        self.signals.push(message);
+    }
+
+    /// Returns the next message of those that have been received.
+    fn received(&mut self) -> Result<Option<Message>, Error> {
+        let Some(length) = Message::length(&self.input)? else { return Ok(None) };
+        let Some(bytes) = self.input.get(..length) else { return Ok(None) };
+        let message = Message::parse(bytes)?;
+        self.input.drain(..length);
+        Ok(Some(message))
     }
 
     /// Returns the next message.
     fn next(&mut self, deadline: Deadline) -> Result<Message, Error> {
         loop {
-            if let Some(length) = Message::length(&self.input)?
-                && let Some(bytes) = self.input.get(..length)
-            {
-                let message = Message::parse(bytes)?;
-                self.input.drain(..length);
+            if let Some(message) = self.received()? {
                 return Ok(message);
             }
             self.receive(deadline)?;
@@ -229,6 +312,11 @@ impl Bus {
         }
     }
 
+    /// Returns the error of a peer that does not answer in time.
+    pub fn stalled(&self) -> Error {
+        stalled(self.patience)
+    }
+
     fn send(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -242,6 +330,11 @@ impl Bus {
         }
         Ok(())
     }
+}
+
+/// Returns a call to the bus itself.
+fn of_bus(member: &str, arguments: Vec<Value>) -> Call<'_> {
+    Call { destination: BUS, path: "/org/freedesktop/DBus", interface: BUS, member, arguments }
 }
 
 fn stalled(patience: Duration) -> Error {

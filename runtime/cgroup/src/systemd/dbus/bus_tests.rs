@@ -1,8 +1,14 @@
 use super::*;
 use crate::systemd::dbus::fake::{self, SHORT, returns, within_bounds};
 
-fn over(socket: OwnedFd) -> Result<Bus, Error> {
-    Bus::over(socket, true, SHORT)
+/// Calls a method on a bus.
+fn over(socket: OwnedFd) -> Result<Message, Error> {
+    Bus::over(socket, true, SHORT)?.call(&call())
+}
+
+fn call() -> Call<'static> {
+    let (path, interface, member) = ("/", "a.b", "C");
+    Call { destination: "a.b", path, interface, member, arguments: Vec::new() }
 }
 
 #[test]
@@ -34,15 +40,8 @@ fn auth_rejection_is_reported() {
 fn a_service_without_a_bus_is_not_greeted() {
     let (socket, thread) = fake::serve("OK 1\r\n", |asked| returns(asked, &[]));
     let mut bus = Bus::over(socket, false, SHORT).unwrap();
-    bus.subscribe("type='signal'").unwrap();
-    let call = Call {
-        destination: "a.b",
-        path: "/",
-        interface: "a.b",
-        member: "C",
-        arguments: Vec::new(),
-    };
-    bus.call(&call).unwrap();
+    bus.subscribe("type='signal'");
+    bus.call(&call()).unwrap();
     drop(bus);
     assert_eq!(thread.join().unwrap(), ["C"]);
 }

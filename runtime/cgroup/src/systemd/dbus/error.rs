@@ -52,6 +52,12 @@ impl Error {
         }
     }
 
+    /// Returns whether the service has left the bus, as systemd does for a moment when it is executed again.
+    pub fn is_absence(&self) -> bool {
+        let name = self.answer().and_then(|name| name.strip_prefix("org.freedesktop.DBus.Error."));
+        matches!(name, Some("NoReply" | "ServiceUnknown" | "NameHasNoOwner"))
+    }
+
     /// Returns whether the error means that the peer is not running.
     pub fn is_nobody(&self) -> bool {
         matches!(self, Self::Connect { errno: sys::Errno::NOENT | sys::Errno::CONNREFUSED, .. })

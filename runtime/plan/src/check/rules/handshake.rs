@@ -41,6 +41,18 @@ pub const RULES: &[Rule] = &[
         ],
     },
     Rule {
+        name: "scope-before-program",
+        what: "systemd has accepted an early scope before hooks and program run",
+        why: "it may refuse the scope, or disable its controllers",
+        laws: &[
+            Law::Before(parent!(ParentStep::RecordBirth), parent!(ParentStep::AwaitScope(_))),
+            Law::Before(
+                parent!(ParentStep::AwaitScope(_)),
+                parent!(ParentStep::RunHooks | ParentStep::Commit),
+            ),
+        ],
+    },
+    Rule {
         name: "recorded-before-it-runs",
         what: "everything is set up and recorded before init may execute the program",
         why: "a killed command must leave nothing that other commands do not find",

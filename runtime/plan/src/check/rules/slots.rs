@@ -114,6 +114,7 @@ impl ParentStep {
             | Self::CreateCgroup
             | Self::RunOn(_)
             | Self::ReleaseScope { .. }
+            | Self::AwaitScope(_)
             | Self::MapIdsThrough(_)
             | Self::LimitResources(_)
             | Self::Admit

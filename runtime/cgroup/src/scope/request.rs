@@ -1,0 +1,156 @@
+//! Creates the cgroup of a scope, before or after systemd has the scope.
+
+use alloc::borrow::Cow;
+use alloc::format;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rustix::fd::BorrowedFd;
+use rustix::process::Pid;
+use spec::resources::{Pids, Resources};
+use sys::clone::HOLDER;
+
+use super::early::{self, ScopeJob};
+use super::{knows_idle, properties, task_limit};
+use crate::devices::Rule;
+use crate::systemd::{self, Manager, Property, Unit};
+use crate::wait::{self, Deadline};
+use crate::{Cgroup, Error, Location, processes};
+
+/// The time limit for the job of an earlier container in the same scope.
+const HOLDER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request for a scope that is not sent yet.
+#[derive(Debug)]
+pub struct ScopeRequest<'a> {
+    location: &'a Location,
+    unit: &'a Unit,
+    /// With the CPU quota that systemd will set.
+    resources: Cow<'a, Resources>,
+    rules: Vec<Rule>,
+    program: Option<BorrowedFd<'a>>,
+    /// The properties from annotations and limits, without those that any scope has.
+    properties: Vec<Property>,
+    manager: Manager,
+}
+
+impl<'a> ScopeRequest<'a> {
+    /// Connects to the systemd of the unit at `location`. `resources` and `program` are as in [`Cgroup::create`].
+    /// `properties` are additional properties of the unit. Properties derived from `resources` override them.
+    ///
+    /// # Errors
+    /// [`Error::Systemd`]; [`Error::Invalid`] and others for invalid limits.
+    pub fn of(
+        location: &'a Location,
+        resources: &'a Resources,
+        program: Option<BorrowedFd<'a>>,
+        properties: &[Property],
+    ) -> Result<Self, Error> {
+        let unit = location.unit.as_ref().ok_or(systemd::Error::Absent)?;
+        let unified = location.is_unified();
+        if !unified && !resources.unified.is_empty() {
+            return Err(Error::UnifiedOnV1);
+        }
+        let rules = Rule::list(&resources.devices)?;
+        let resources = properties::rounded(resources);
+        let mut manager = Manager::connect(unit)?;
+        let idles = knows_idle(&mut manager, unit, &resources)?;
+        let of_resources = properties::of_resources(&resources, unified, idles)?;
+        let properties = [properties, &of_resources].concat();
+        Ok(Self { location, unit, resources, rules, program, properties, manager })
+    }
+
+    /// Returns the socket of the connection to systemd.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.manager.socket()
+    }
+
+    /// Makes the scope's directory, if this is possible before systemd has the scope: the directory of the slice exists,
+    /// and systemd has no unit of that name, whose end would be the end of the new scope, too.
+    ///
+    /// # Errors
+    /// [`Error::Systemd`]
+    pub fn make_early(&mut self) -> Result<Option<Cgroup>, Error> {
+        let made = early::make(self.location, self.unit);
+        // A holder that is created before would wait for ever if this process were killed meanwhile.
+        self.manager.ready(self.unit)?;
+        Ok(made)
+    }
+
+    /// Sends the request for an early scope, and sets its limits. systemd will move the process `holder` to the scope. It
+    /// must not exit until the job is done.
+    ///
+    /// # Errors
+    /// Those of [`Cgroup::create`]; [`Error::Systemd`].
+    pub fn send(mut self, cgroup: &Cgroup, holder: Pid) -> Result<ScopeJob, Error> {
+        let list = self.list(holder);
+        let job = ScopeJob::request(self.manager, self.unit.clone(), list)?;
+        let limited = cgroup.apply(&self.resources, &self.rules, self.program, true);
+        match limited {
+            Ok(()) => Ok(job),
+            Err(error) => {
+                job.cancel(|| {});
+                Err(error)
+            }
+        }
+    }
+
+    /// Creates the cgroup like [`Cgroup::create`]: systemd first creates the scope for the process `holder`, which must
+    /// not exit until the container's init is in the cgroup; after that, see [`Cgroup::without_holder`].
+    ///
+    /// # Errors
+    /// Those of [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created so far is removed.
+    pub fn create(mut self, holder: Pid) -> Result<Cgroup, Error> {
+        let rest = Cgroup::open_rest(self.location)?;
+        await_holder(&rest)?;
+        match rest.check_unused() {
+            Err(error) if !error.is_gone() => return Err(error),
+            _ => {}
+        }
+        let list = self.list(holder);
+        // systemd may still be about to remove the scope of an earlier container.
+        let is_left = rest.unified_path().is_some() && self.location.is_unified();
+        self.manager.start(self.unit, &list, is_left)?;
+        let mut cgroup = Cgroup::of_started(self.unit);
+        let mut resources = self.resources.into_owned();
+        cgroup.make(self.location, &resources)?;
+        if let Some(limit) = task_limit(&resources) {
+            // The holder counts as a task, so the limit is higher by one while the holder exists.
+            resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
+        }
+        cgroup.set_limits(&resources)?;
+        match cgroup.set_devices(&self.rules, self.program, false) {
+            // A user's device rules are ignored: only the host's root can load device programs.
+            Err(_) if self.unit.instance.is_user() => {}
+            result => result?,
+        }
+        Ok(cgroup)
+    }
+
+    /// Returns all properties of the unit.
+    fn list(&mut self, holder: Pid) -> Vec<Property> {
+        let pid = holder.as_raw_nonzero().get().unsigned_abs();
+        let mut list = systemd::of_scope(self.unit, pid, self.location.is_unified());
+        list.append(&mut self.properties);
+        list
+    }
+}
+
+/// Waits until the holder of an earlier container has left the scope, if it is the only process there.
+fn await_holder(rest: &Cgroup) -> Result<(), Error> {
+    let Some(directory) = rest.only_unified() else { return Ok(()) };
+    let is_holder = |pid: &Pid| {
+        let name = sys::fs::read_proc_text(format!("/proc/{}/comm", pid.as_raw_nonzero()));
+        name.is_ok_and(|name| name.trim_end().as_bytes() == HOLDER.to_bytes())
+    };
+    let ended = processes::all(directory).and_then(|all| match all.is_empty() {
+        false if all.iter().all(is_holder) => {
+            wait::event(directory, "populated", 0, Deadline::after(HOLDER_PATIENCE))
+        }
+        _ => Ok(true),
+    });
+    match ended {
+        Err(error) if !error.is_gone() => Err(error),
+        _ => Ok(()),
+    }
+}
