@@ -111,3 +111,16 @@ sleeps=$((1000000 + $$))
 # Prints such processes.
 steps_of_builds() { pgrep -fx "sleep $sleeps"; }
 no_steps_of_builds() { ! steps_of_builds; }
+# LABEL COMMAND...: starts a build that does not end, and interrupts it.
+interrupted() {
+    of=$1
+    shift
+    "$@" >"$scratch/interrupted" 2>&1 </dev/null &
+    build=$!
+    check "step_runs$of" wait_for "$patience" steps_of_builds
+    # Until the engine knows of the step, too.
+    sleep 1
+    kill -TERM $build
+    wait $build
+    check "interrupted$of" wait_for "$patience" no_steps_of_builds
+}
