@@ -80,11 +80,6 @@ impl Error {
         unfit!("entry {entry:?} is refused: {reason}")
     }
 
-    /// Returns the error of a limit that `option` raises.
-    pub fn limit(what: impl Display, option: &str) -> Self {
-        unfit!("{what}; {option} allows more, if you trust the image")
-    }
-
     /// Adds the layer that the error concerns.
     #[must_use]
     pub fn of_layer(self, blob: impl Display) -> Self {

@@ -147,18 +147,6 @@ impl Merged {
         matches!(rustix::fs::fgetxattr(directory, name, &mut value[..]), Ok(1) if value[0] == b'y')
     }
 
-    /// Returns the directory `path`, following symbolic links inside the root. Returns `None` if there is no such
-    /// directory.
-    ///
-    /// # Errors
-    /// Those of looking up the components of `path`.
-    pub fn directory(&self, path: &Path) -> Result<Option<Directory>> {
-        Ok(match self.walk(path, true)? {
-            Some(Found::Directory(directory)) => Some(directory),
-            _ => None,
-        })
-    }
-
     /// Returns the regular file `path`, following symbolic links inside the root. Returns `None` if there is no such
     /// file.
     ///

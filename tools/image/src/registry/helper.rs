@@ -5,6 +5,7 @@
 
 use crate::apart::{apart, receive};
 use serde::Deserialize;
+use std::error::Error;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -30,48 +31,46 @@ pub fn program(name: &str) -> String {
     format!("docker-credential-{name}")
 }
 
+/// The result of asking a helper. The error becomes the end of an error message.
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
 /// Asks a helper for a registry's password and waits for the answer. Returns `None` if the helper has no password for
 /// that registry.
 ///
 /// # Errors
-/// The reason for the failure, which becomes the end of an error message.
-pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>, String> {
+/// The reason for the failure.
+pub fn ask(name: &str, host: &str, patience: Duration) -> Result<Option<Answer>> {
     if name.contains('/') {
-        return Err("a helper's name has no slash".to_owned());
+        return Err("a helper's name has no slash".into());
     }
     let mut child = Command::new(program(name))
         .arg("get")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| error.to_string())?;
+        .spawn()?;
     let answer = talk(&mut child, host, patience);
     if answer.is_err() {
         // The helper may have ended already.
         let _ = child.kill();
     }
-    let status = child.wait().map_err(|error| error.to_string())?;
+    let status = child.wait()?;
     let answer = answer?;
-    match status.success() {
-        true => {
-            // The parse error is not shown, because the answer contains a secret.
-            let answer: Answer = serde_json::from_slice(&answer)
-                .map_err(|_| "its answer is not of the form".to_owned())?;
-            Ok(Some(answer).filter(|answer| !answer.secret.is_empty()))
-        }
-        false => {
-            let said = String::from_utf8_lossy(&answer);
-            let said = said.lines().next().unwrap_or_default().trim();
-            match said.contains(NONE_THERE) {
-                true => Ok(None),
-                false => Err(format!("{status}, {said}").trim_end_matches([' ', ',']).to_owned()),
-            }
-        }
+    if status.success() {
+        // The parse error is not shown, because the answer contains a secret.
+        let answer = serde_json::from_slice(&answer);
+        let answer: Answer = answer.map_err(|_| "its answer is not of the form")?;
+        return Ok(Some(answer).filter(|answer| !answer.secret.is_empty()));
+    }
+    let said = String::from_utf8_lossy(&answer);
+    let said = said.lines().next().unwrap_or_default().trim();
+    match said.contains(NONE_THERE) {
+        true => Ok(None),
+        false => Err(format!("{status}, {said}").trim_end_matches([' ', ',']).into()),
     }
 }
 
 /// Sends the registry's name to the helper and returns its answer.
-fn talk(child: &mut Child, host: &str, patience: Duration) -> Result<Vec<u8>, String> {
+fn talk(child: &mut Child, host: &str, patience: Duration) -> Result<Vec<u8>> {
     if let Some(mut input) = child.stdin.take() {
         // A helper that does not read its input reports its own error.
         let _ = input.write_all(host.as_bytes());
@@ -81,10 +80,9 @@ fn talk(child: &mut Child, host: &str, patience: Duration) -> Result<Vec<u8>, St
         let mut text = Vec::new();
         output.take(LONGEST).read_to_end(&mut text).map(|_| text)
     });
-    match receive(&answer, patience) {
-        Ok(Some(answer)) => answer.map_err(|error| error.to_string()),
-        Ok(None) => Err(format!("no answer in {} s", patience.as_secs())),
-        Err(error) => Err(error.to_string()),
+    match receive(&answer, patience)? {
+        Some(answer) => Ok(answer?),
+        None => Err(format!("no answer in {} s", patience.as_secs()).into()),
     }
 }
 
@@ -94,7 +92,7 @@ mod tests {
 
     #[test]
     fn what_is_no_program_is_told() {
-        let ask = |name| ask(name, "a.test", Duration::from_secs(5)).expect_err(name);
+        let ask = |name| ask(name, "a.test", Duration::from_secs(5)).expect_err(name).to_string();
         assert!(ask("dayfly-nobody-has-this").contains("No such file"));
         assert!(ask("../evil").contains("slash"));
     }

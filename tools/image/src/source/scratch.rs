@@ -1,8 +1,8 @@
 //! Temporary copies of sources without random access: pipes and compressed archives.
 
 use super::read_up_to;
-use crate::error::{Error, Result, unfit};
-use crate::unpack::{Compression, LONG_WINDOW, Limits, has_valid_sum, window};
+use crate::error::{Error, Result, ensure, unfit};
+use crate::unpack::{Compression, LONG_WINDOW, Limits, TRUST, has_valid_sum, window};
 use report::interrupt;
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, Write};
@@ -94,14 +94,10 @@ fn copy(
             break;
         }
         length += count as u64;
-        if length > limits.bytes {
-            return Err(Error::limit(
-                format!("{} has more than {} bytes", path.display(), limits.bytes),
-                "--max-bytes",
-            ));
-        }
+        let (most, shown) = (limits.bytes, path.display());
+        ensure!(length <= most, "{shown} has more than {most} bytes; --max-bytes {TRUST}");
         if let Some(packed) = compressed {
-            limits.check_ratio(length, packed, path.display())?;
+            limits.check_ratio(length, packed, shown)?;
         }
         file.write_all(&buffer[..count]).map_err(Error::at("write", to))?;
     }

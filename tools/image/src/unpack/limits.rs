@@ -9,13 +9,15 @@
 //! most 128 MiB; only one layer at a time has one of more than 8 MiB). Copies of files in layers below are limited by
 //! `--max-bytes` alone.
 
-use crate::error::{Error, Result, unfit};
+use crate::error::{Error, Result, bail, ensure};
 use indicatif::ProgressBar;
 use report::{interrupt, size};
 use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+/// What an option does, at the end of the error of a limit.
+pub const TRUST: &str = "allows more, if you trust the image";
 /// The size up to which any ratio is allowed: a file of zeros compresses a thousandfold.
 const FREE: u64 = 64 << 20;
 /// The number of name lookups that every import may make; each lookup takes at least a tenth of a microsecond.
@@ -62,10 +64,7 @@ impl Limits {
         if length <= FREE || length / ratio.max(1) <= packed {
             return Ok(());
         }
-        Err(Error::limit(
-            format!("{what} unpacks to more than {ratio} times its size"),
-            "--max-ratio",
-        ))
+        bail!("{what} unpacks to more than {ratio} times its size; --max-ratio {TRUST}")
     }
 }
 
@@ -111,10 +110,9 @@ impl Shared {
     /// The limit is exceeded.
     pub fn count_entry(&self) -> Result<()> {
         let limit = self.limits.entries;
-        if self.entries.fetch_add(1, Ordering::Relaxed) < limit {
-            return Ok(());
-        }
-        Err(Error::limit(format!("the image has more than {limit} entries"), "--max-entries"))
+        let before = self.entries.fetch_add(1, Ordering::Relaxed);
+        ensure!(before < limit, "the image has more than {limit} entries; --max-entries {TRUST}");
+        Ok(())
     }
 
     /// Counts `bytes` of files, including bytes that are not in the archive, such as holes and files that are copied
@@ -124,10 +122,9 @@ impl Shared {
     /// The limit is exceeded.
     pub fn count_bytes(&self, bytes: u64) -> Result<()> {
         let limit = self.limits.bytes;
-        if add(&self.bytes, bytes) <= limit {
-            return Ok(());
-        }
-        Err(Error::limit(format!("the image unpacks to more than {limit} bytes"), "--max-bytes"))
+        let sum = add(&self.bytes, bytes);
+        ensure!(sum <= limit, "the image unpacks to more than {limit} bytes; --max-bytes {TRUST}");
+        Ok(())
     }
 
     /// Counts `bytes` of an archive. The ratio is checked for all layers together. Otherwise an image could have many
@@ -148,14 +145,13 @@ impl Shared {
     pub fn count_steps(&self, steps: u64) -> Result<()> {
         let entries = self.entries.load(Ordering::Relaxed);
         let limit = STEPS.saturating_add(STEPS_OF_ENTRY.saturating_mul(entries));
-        if add(&self.steps, steps) <= limit {
-            return Ok(());
-        }
-        Err(unfit!(
+        ensure!(
+            add(&self.steps, steps) <= limit,
             "the names of the image's entries are too deep, or lead through too many links: more \
              than {STEPS_OF_ENTRY} steps for each of {entries} entries. Pack the image again, \
              with names that do not lead through links"
-        ))
+        );
+        Ok(())
     }
 
     /// Charges `bytes` of memory.
@@ -166,15 +162,11 @@ impl Shared {
         let memory = self.limits.memory;
         let paid = self.read.load(Ordering::Relaxed).saturating_mul(PAID);
         let limit = memory.saturating_add(paid).min(memory.saturating_mul(MOST_PAID));
-        if add(&self.kept, bytes) <= limit {
-            return Ok(());
-        }
-        Err(Error::limit(
-            format!(
-                "the names and attributes of the image's directories take more than {limit} bytes of memory"
-            ),
-            "--max-memory",
-        ))
+        ensure!(
+            add(&self.kept, bytes) <= limit,
+            "the names and attributes of the image's directories take more than {limit} bytes of memory; --max-memory {TRUST}"
+        );
+        Ok(())
     }
 
     /// Releases `bytes` of memory.

@@ -17,7 +17,7 @@ pub use attributes::{Attributes, Keep};
 pub use compression::Compression;
 pub use directories::keep_names;
 pub use frame::{Frames, Record};
-pub use limits::{Limits, Shared};
+pub use limits::{Limits, Shared, TRUST};
 pub use tree::{LOOK_UP, open_inside};
 pub use window::{LONG_WINDOW, WINDOW};
 

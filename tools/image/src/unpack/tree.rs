@@ -211,9 +211,9 @@ impl<'a> Tree<'a> {
         if below.is_empty() || self.directories.hides_below(directory) {
             return Ok(None);
         }
-        let found = match below.directory(directory)? {
-            Some(directory) => below.find(&directory, name)?,
-            None => None,
+        let found = match below.walk(directory, true)? {
+            Some(Found::Directory(directory)) => below.find(&directory, name)?,
+            _ => None,
         };
         self.count_steps(below.looked_up() * LOOK_UP)?;
         Ok(found)
