@@ -303,7 +303,7 @@ fn is_opaque(at: BorrowedFd<'_>, name: &CStr) -> bool {
     })
 }
 
-/// Copies a regular file and preserves its holes.
+/// Copies a regular file.
 fn contents(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -319,21 +319,28 @@ fn contents(
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = openat(to, name, flags, Permissions::RUSR | Permissions::WUSR)?;
-    let size = stat.st_size.unsigned_abs();
+    with_holes(&from, &to, stat.st_size.unsigned_abs())
+}
+
+/// Copies the contents of a regular file of `size` bytes, and preserves its holes.
+///
+/// # Errors
+/// Those of lseek(2), of reading and of writing.
+pub fn with_holes(from: &OwnedFd, to: &OwnedFd, size: u64) -> Result<(), Errno> {
     let mut at = 0;
     while at < size {
-        let data = match seek(&from, SeekFrom::Data(at)) {
+        let data = match seek(from, SeekFrom::Data(at)) {
             Ok(data) => data,
             // The rest of the file is a hole.
             Err(Errno::NXIO) => break,
             Err(Errno::INVAL) => at,
             Err(errno) => return Err(errno),
         };
-        let end = seek(&from, SeekFrom::Hole(data)).unwrap_or(size).min(size);
-        stretch(&from, &to, data, end)?;
+        let end = seek(from, SeekFrom::Hole(data)).unwrap_or(size).min(size);
+        stretch(from, to, data, end)?;
         at = end.max(data + 1);
     }
-    ftruncate(&to, size)
+    ftruncate(to, size)
 }
 
 fn stretch(from: &OwnedFd, to: &OwnedFd, start: u64, end: u64) -> Result<(), Errno> {

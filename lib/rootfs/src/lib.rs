@@ -33,7 +33,7 @@ mod upper;
 pub use assembly::{Assembled, Assembly, map_ids};
 pub use attached::{Counts, remove_places, unmount_below};
 pub use census::own_mount_namespace;
-pub use copy::copy_upper;
+pub use copy::{copy_upper, with_holes};
 pub use error::Error;
 pub use layers::{Layer, Layers, MOST_LAYERS};
 pub use measure::Extent;

@@ -5,7 +5,7 @@
 //! the waiting thread checks for signals. An abandoned thread ends with the process.
 
 use crate::apart::receive;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Cursor, Read};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -21,8 +21,7 @@ const PIECES: usize = 4;
 /// A body that is being received.
 pub struct Transfer {
     pieces: Receiver<io::Result<Vec<u8>>>,
-    piece: Vec<u8>,
-    at: usize,
+    piece: Cursor<Vec<u8>>,
     /// Whether the end of the body was received, after which the thread sends nothing more.
     is_over: bool,
     patience: Duration,
@@ -54,8 +53,7 @@ impl Transfer {
         });
         Self {
             pieces,
-            piece: Vec::new(),
-            at: 0,
+            piece: Cursor::default(),
             is_over: false,
             is_late: false,
             patience,
@@ -95,15 +93,11 @@ impl Transfer {
 
 impl Read for Transfer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.piece.len() && !self.is_over {
-            self.piece = self.receive()?;
-            self.at = 0;
-            self.is_over = self.piece.is_empty();
+        if self.piece.fill_buf()?.is_empty() && !self.is_over {
+            self.piece = Cursor::new(self.receive()?);
+            self.is_over = self.piece.get_ref().is_empty();
         }
-        let count = buffer.len().min(self.piece.len() - self.at);
-        buffer[..count].copy_from_slice(&self.piece[self.at..self.at + count]);
-        self.at += count;
-        Ok(count)
+        self.piece.read(buffer)
     }
 }
 

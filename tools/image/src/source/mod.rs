@@ -207,22 +207,19 @@ impl Source {
     }
 }
 
-/// Splits a text into a path and the tag after it. A text that exists as a path has no tag.
+/// Splits a text into a path and the tag after it. A text that exists as a path has no tag. The tag may contain colons,
+/// so the path is the shortest part before a colon that exists as a path. If there is no such part, the tag begins at the
+/// last colon.
 fn split_tag(text: &str) -> (&Path, Option<&str>) {
-    if text == "-" || Path::new(text).exists() {
+    let exists = |path: &str| Path::new(path).exists();
+    if text == "-" || exists(text) {
         return (Path::new(text), None);
     }
-    let (path, tag) = text.split_at(text.len() - tag_length(text));
-    let tag = tag.strip_prefix(':').filter(|tag| !tag.is_empty());
-    if tag.is_some() { (Path::new(path), tag) } else { (Path::new(text), None) }
-}
-
-/// Returns the length of the tag with its colon. The tag may contain colons, so the path is the shortest part before a
-/// colon that exists as a path. If there is no such part, the tag begins at the last colon.
-fn tag_length(text: &str) -> usize {
-    let mut colons = text.match_indices(':').map(|(at, _)| at);
-    let found = colons.find(|&at| Path::new(&text[..at]).exists());
-    found.or_else(|| text.rfind(':')).map_or(0, |at| text.len() - at)
+    let mut parts = text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
+    match parts.find(|(path, _)| exists(path)).or_else(|| text.rsplit_once(':')) {
+        Some((path, tag)) if !tag.is_empty() => (Path::new(path), Some(tag)),
+        _ => (Path::new(text), None),
+    }
 }
 
 fn is_index(descriptor: &Descriptor, text: &[u8]) -> bool {

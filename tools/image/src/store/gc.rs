@@ -37,19 +37,15 @@ impl Store {
                 freed.images += 1;
             }
         }
-        for name in self.names("layers")? {
-            if used.contains(&name) {
-                continue;
-            }
-            let info =
-                Digest::from_hex(&name).and_then(|name| self.find_layer(name).ok().flatten());
-            freed.layers += 1;
-            freed.bytes += info.map_or(0, |layer| layer.size);
-            self.discard(&work, "layers", &name)?;
-        }
-        for name in self.names("records")? {
-            if !used.contains(&name) {
-                self.discard(&work, "records", &name)?;
+        for part in ["layers", "records"] {
+            for name in self.names(part)?.into_iter().filter(|name| !used.contains(name)) {
+                if part == "layers" {
+                    let digest = Digest::from_hex(&name);
+                    let info = digest.and_then(|digest| self.find_layer(digest).ok().flatten());
+                    freed.layers += 1;
+                    freed.bytes += info.map_or(0, |layer| layer.size);
+                }
+                self.discard(&work, part, &name)?;
             }
         }
         Ok(freed)
@@ -58,13 +54,13 @@ impl Store {
     /// Returns the images that a reference, a container or a mount refers to.
     fn images_in_use(&self) -> Result<BTreeSet<String>> {
         let mut used = BTreeSet::new();
-        let of = |part| -> Result<Vec<_>> {
-            Ok(self.names(part)?.iter().map(|name| self.path(part, name).join("image")).collect())
-        };
         // A name that this version cannot parse keeps its image as well.
-        let refs = self.names("refs")?;
-        let refs = refs.iter().map(|name| self.path("refs", name)).collect();
-        for link in [refs, of("containers")?, of("mounts")?].concat() {
+        let names = self.names("refs")?;
+        let mut links: Vec<_> = names.iter().map(|name| self.path("refs", name)).collect();
+        for part in ["containers", "mounts"] {
+            links.extend(self.names(part)?.iter().map(|name| self.path(part, name).join("image")));
+        }
+        for link in links {
             let target = if_there(fs::read_link(&link)).map_err(Error::at("read", &link))?;
             let name = target.as_ref().and_then(|target| target.file_name());
             used.extend(name.map(|name| name.to_string_lossy().into_owned()));

@@ -3,7 +3,6 @@
 mod archive;
 mod attributes;
 mod compression;
-mod copy;
 mod directories;
 mod frame;
 mod limits;

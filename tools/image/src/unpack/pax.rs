@@ -118,18 +118,6 @@ impl Pax {
     /// Records an extended attribute, and rejects one that exceeds the kernel's limits. The check is not left to
     /// setxattr(2), because attributes of directories are set only at the end.
     fn xattr(&mut self, name: &[u8], value: &[u8]) -> Result<()> {
-        let refused = |what: &str, length: usize, most: usize| {
-            unfit!(
-                "the archive has an entry with extended attributes whose {what} {length} bytes long; a file can \
-                 have {most}: pack it without them"
-            )
-        };
-        if name.len() > LONGEST_NAME {
-            return Err(refused("name is", name.len(), LONGEST_NAME));
-        }
-        if value.len() > LONGEST_VALUE {
-            return Err(refused("value is", value.len(), LONGEST_VALUE));
-        }
         let xattrs = Rc::make_mut(&mut self.xattrs);
         if let Some(old) = xattrs.insert(name.to_vec(), value.to_vec()) {
             self.values -= old.len();
@@ -137,11 +125,17 @@ impl Pax {
             self.names += name.len() + 1;
         }
         self.values += value.len();
-        if self.names > LONGEST_LIST {
-            return Err(refused("names are", self.names, LONGEST_LIST));
-        }
-        if self.values > VALUES {
-            return Err(refused("values are", self.values, VALUES));
+        for (what, length, most) in [
+            ("name is", name.len(), LONGEST_NAME),
+            ("value is", value.len(), LONGEST_VALUE),
+            ("names are", self.names, LONGEST_LIST),
+            ("values are", self.values, VALUES),
+        ] {
+            ensure!(
+                length <= most,
+                "the archive has an entry with extended attributes whose {what} {length} bytes long; a file can \
+                 have {most}: pack it without them"
+            );
         }
         Ok(())
     }

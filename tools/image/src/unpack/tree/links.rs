@@ -4,7 +4,6 @@ use super::{Place, Tree, parent_and_name};
 use crate::error::{Error, Result};
 use crate::merged::{Found, is_whiteout, words};
 use crate::unpack::attributes::{Attributes, through};
-use crate::unpack::copy;
 use rustix::fs::{AtFlags, linkat};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::AsFd;
@@ -64,10 +63,11 @@ impl Tree<'_> {
         shared.count_entry()?;
         shared.count_bytes(node.stat.st_size.cast_unsigned())?;
         shared.keep(COPIED)?;
-        let from = node.open()?;
+        let from = node.open()?.into();
         let attributes = Attributes::of(&from, &node.stat)?;
-        let to = self.file(&place, &name, attributes.mode)?;
-        copy::with_holes(&from, &to, shared, path)?;
+        let to = self.file(&place, &name, attributes.mode)?.into();
+        rootfs::with_holes(&from, &to, node.stat.st_size.cast_unsigned())
+            .map_err(Error::at("copy", path))?;
         attributes.apply(&through(to.as_fd()), path, false)?;
         Ok(Some((place, name)))
     }
