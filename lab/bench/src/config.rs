@@ -91,7 +91,9 @@ pub fn map_ids(config: &mut Value) {
     let mapping = json!([{ "containerID": 0, "hostID": MAPPED_ROOT, "size": IDS }]);
     config["linux"]["uidMappings"] = mapping.clone();
     config["linux"]["gidMappings"] = mapping;
-    push(&mut config["linux"]["namespaces"], json!({ "type": "user" }));
+    if let Some(namespaces) = config["linux"]["namespaces"].as_array_mut() {
+        namespaces.push(json!({ "type": "user" }));
+    }
 }
 
 /// Makes the container join the network, IPC, UTS and PID namespaces of the process `pid`.
@@ -110,12 +112,6 @@ pub fn join(config: &mut Value, pid: i32) {
     // The host name belongs to the container that owns the UTS namespace.
     if let Some(config) = config.as_object_mut() {
         config.remove("hostname");
-    }
-}
-
-fn push(list: &mut Value, item: Value) {
-    if let Some(list) = list.as_array_mut() {
-        list.push(item);
     }
 }
 

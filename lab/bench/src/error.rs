@@ -7,24 +7,30 @@ use std::io;
 use std::path::Path;
 
 /// The reason why an experiment, or a runtime's part of it, ended without a result.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A failed operation of the harness itself.
+    #[error("{op} {object}: {cause}")]
     System {
         /// The operation, such as `"write"`.
         op: &'static str,
         /// The object of the operation, usually a path.
         object: String,
         /// The reason.
+        #[source]
         cause: io::Error,
     },
     /// A requirement of the experiment is missing or unsuitable; the text says what to do.
+    #[error("{0}")]
     Unfit(String),
     /// A runtime failed: it is out of the rest of the experiment, which goes on with the others. The text is the reason.
+    #[error("{0}")]
     Out(String),
     /// An error of the helpers shared by all tools.
-    Report(report::Error),
+    #[error("{0}")]
+    Report(#[from] report::Error),
     /// SIGINT or SIGTERM arrived.
+    #[error("interrupted")]
     Interrupted,
 }
 
@@ -50,27 +56,6 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System { op, object, cause } => write!(f, "{op} {object}: {cause}"),
-            Self::Unfit(reason) | Self::Out(reason) => f.write_str(reason),
-            Self::Report(error) => error.fmt(f),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::System { cause, .. } => Some(cause),
-            Self::Report(error) => Some(error),
-            Self::Unfit(_) | Self::Out(_) | Self::Interrupted => None,
-        }
-    }
-}
-
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
         Self::Out(fault.to_string())
@@ -80,12 +65,6 @@ impl From<Fault> for Error {
 impl From<Interrupted> for Error {
     fn from(Interrupted: Interrupted) -> Self {
         Self::Interrupted
-    }
-}
-
-impl From<report::Error> for Error {
-    fn from(error: report::Error) -> Self {
-        Self::Report(error)
     }
 }
 

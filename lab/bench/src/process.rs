@@ -10,7 +10,6 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, wait as wait_any,
 };
 use std::ffi::OsStr;
-use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::ops::Add;
@@ -51,33 +50,32 @@ impl Add for Sample {
 }
 
 /// The reason why there is no sample of a command.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The command could not be executed.
+    #[error("can't be executed: {0}")]
     Spawn(std::io::Error),
     /// The command ended with a status other than 0.
+    #[error("{}", told(*.0))]
     Ended(End),
     /// The command was killed at the deadline.
+    #[error("no end after {0:?}, killed")]
     Overdue(Duration),
     /// The end of the command could not be waited for.
+    #[error("wait: {0}")]
     Wait(Errno),
     /// Another failure. For example, the command did not create a file that the next step requires.
+    #[error("{0}")]
     Left(String),
     /// SIGINT or SIGTERM arrived.
+    #[error("interrupted")]
     Interrupted,
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Spawn(error) => write!(f, "can't be executed: {error}"),
-            Self::Ended(End::Exited(status)) => write!(f, "exit status {status}"),
-            Self::Ended(End::Killed(signal)) => write!(f, "killed by signal {signal}"),
-            Self::Overdue(deadline) => write!(f, "no end after {deadline:?}, killed"),
-            Self::Wait(errno) => write!(f, "wait: {errno}"),
-            Self::Left(what) => f.write_str(what),
-            Self::Interrupted => f.write_str("interrupted"),
-        }
+fn told(end: End) -> String {
+    match end {
+        End::Exited(status) => format!("exit status {status}"),
+        End::Killed(signal) => format!("killed by signal {signal}"),
     }
 }
 

@@ -104,19 +104,17 @@ fn of_object(object: &str, layout: &Layout) -> Phase {
     if layout.hides(object) {
         return Phase::Security;
     }
-    if object.starts_with("/sys/fs/cgroup") {
-        return Phase::Cgroups;
-    }
-    if object.starts_with(&layout.root) {
-        return Phase::Mounts;
-    }
-    if object.starts_with("/proc/sys/") || object.starts_with("/dev/pts") {
-        return Phase::Platform;
-    }
-    if object.starts_with("/sys/kernel/security") || object.starts_with("/sys/module/apparmor") {
-        return Phase::Security;
-    }
-    of_process_file(object).unwrap_or(Phase::Configuration)
+    let places = [
+        ("/sys/fs/cgroup", Phase::Cgroups),
+        (&layout.root, Phase::Mounts),
+        ("/proc/sys/", Phase::Platform),
+        ("/dev/pts", Phase::Platform),
+        ("/sys/kernel/security", Phase::Security),
+        ("/sys/module/apparmor", Phase::Security),
+    ];
+    let place = places.iter().find(|(place, _)| object.starts_with(place));
+    let phase = place.map(|(_, phase)| *phase).or_else(|| of_process_file(object));
+    phase.unwrap_or(Phase::Configuration)
 }
 
 /// Returns the phase of a file of a process, such as `/proc/1/cgroup` or `/proc/self/uid_map`.
