@@ -15,8 +15,8 @@ use measure::progress::Progress;
 use report::count::counted;
 use report::interrupt;
 use seccomp::Arch;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Deserialize;
+use serde_json::{Value, json};
 use spec::defaults::CAPABILITIES;
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -48,19 +48,6 @@ const LINEAR: &str = "one name after the other";
 /// The timeout of a round with libseccomp.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The times of one method of lookup for one architecture.
-#[derive(Debug, Serialize)]
-struct Row {
-    by: String,
-    arch: &'static str,
-    /// Whether the architecture is this host's.
-    native: &'static str,
-    names: usize,
-    passes: u32,
-    /// The time of all passes, for each round, in seconds.
-    wall_s: Vec<f64>,
-}
-
 /// The output of [`PROGRAM`].
 #[derive(Debug, Default, Deserialize)]
 struct Answer {
@@ -85,16 +72,9 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
         names.retain(|name| !answer.unknown.contains(name));
         ways.insert(1, format!("{THEIRS} {}", answer.version));
     }
-    let row = |by: &String, arch: &Arch| Row {
-        by: by.clone(),
-        arch: arch.name(),
-        native: if *arch == Arch::NATIVE { "yes" } else { "no" },
-        names: names.len(),
-        passes: options.count,
-        wall_s: Vec::new(),
-    };
-    let mut rows: Vec<Row> =
-        ways.iter().flat_map(|by| archs.iter().map(move |arch| row(by, arch))).collect();
+    // The time of all passes, for each round, in seconds.
+    let times = |by| archs.iter().map(move |arch| (by, arch, Vec::<f64>::new()));
+    let mut rows: Vec<_> = ways.iter().flat_map(times).collect();
     let tables: Vec<Vec<&str>> = archs.iter().map(|arch| table(*arch)).collect();
     let mut progress = Progress::new();
     for round in 0..options.rounds {
@@ -107,21 +87,27 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
             times.extend(answer.times_ns.iter().map(|ns| ns / 1e9));
         }
         times.extend(tables.iter().map(|table| linear(&names, table, options.count)));
-        for (row, time) in rows.iter_mut().zip(times) {
-            row.wall_s.push(time);
-        }
+        rows.iter_mut().zip(times).for_each(|((.., wall_s), time)| wall_s.push(time));
     }
     drop(progress);
     let out = first.err().map(|reason| Out { runtime: THEIRS.to_owned(), reason });
 
     let mut figures = Figures::default();
-    for row in &rows {
-        figures.rounds(format!("{}, a name", row.arch), "ns", &row.by, row.each_ns());
-        let name = format!("{}, all names and passes", row.arch);
-        figures.rounds(name, "s", &row.by, row.wall_s.iter().copied());
-    }
-    let mut outcome = figures.outcome(OURS);
     let (known, passes) = (names.len(), options.count);
+    for (by, arch, wall_s) in &rows {
+        let each_ns = wall_s.iter().map(|s| s * 1e9 / (known as f64 * f64::from(passes)));
+        figures.rounds(format!("{}, a name", arch.name()), "ns", by, each_ns);
+        let name = format!("{}, all names and passes", arch.name());
+        figures.rounds(name, "s", by, wall_s.iter().copied());
+    }
+    let row = |(by, arch, wall_s): &(&String, &Arch, Vec<f64>)| {
+        let native = if **arch == Arch::NATIVE { "yes" } else { "no" };
+        json!({
+            "by": by, "arch": arch.name(), "native": native, "names": known, "passes": passes,
+            "wall_s": wall_s,
+        })
+    };
+    let mut outcome = figures.outcome(OURS);
     let newer = match all - known {
         0 => String::new(),
         newer => format!("; {newer} more are newer than this libseccomp"),
@@ -129,16 +115,8 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
     let rounds = counted(options.rounds, "round");
     let about = format!("{known} names of the engines' profile × {passes}, {rounds}{newer}\n");
     outcome.text.insert_str(0, &about);
-    let outcome = outcome.with("rows", &rows)?;
+    let outcome = outcome.with("rows", &rows.iter().map(row).collect::<Vec<_>>())?;
     session::tell(&options.forms, &Circumstances::of_host("none"), out.as_slice(), 0, outcome)
-}
-
-impl Row {
-    /// Returns the time per name, in nanoseconds.
-    fn each_ns(&self) -> Vec<f64> {
-        let lookups = self.names as f64 * f64::from(self.passes);
-        self.wall_s.iter().map(|s| s * 1e9 / lookups).collect()
-    }
 }
 
 /// Returns the names of a profile, each once.
