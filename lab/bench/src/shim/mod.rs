@@ -108,25 +108,25 @@ impl Experiment for Shim {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let mut figures = Figures::default();
         let mut version = String::new();
-        let has = |measured: &Measured| self.figure.contains(measured);
         let plain = [Measured::Run, Measured::Exec, Measured::Idle];
-        if plain.iter().any(has) {
-            let daemon = Daemon::start(self, stand, entrants, false)?;
+        let pods = [Measured::Pod, Measured::IdlePod];
+        for (with_cri, measured) in [(false, &plain[..]), (true, &pods)] {
+            let measured = measured.iter().copied().filter(|it| self.figure.contains(it));
+            let measured: Vec<Measured> = measured.collect();
+            let probes = self.probes.filter(|_| with_cri);
+            if measured.is_empty() && probes.is_none() {
+                continue;
+            }
+            let daemon = Daemon::start(self, stand, entrants, with_cri)?;
             version.clone_from(&daemon.version);
             let mut bench = Bench::new(self, &daemon);
-            for measured in plain.into_iter().filter(has) {
+            if with_cri {
+                bench.client = Some(Client::start(self, stand, &daemon)?);
+            }
+            for measured in measured {
                 self.measure_one(&mut figures, &mut bench, entrants, measured)?;
             }
-        }
-        if self.probes.is_some() || has(&Measured::Pod) || has(&Measured::IdlePod) {
-            let daemon = Daemon::start(self, stand, entrants, true)?;
-            version.clone_from(&daemon.version);
-            let mut bench = Bench::new(self, &daemon);
-            bench.client = Some(Client::start(self, stand, &daemon)?);
-            for measured in [Measured::Pod, Measured::IdlePod].into_iter().filter(has) {
-                self.measure_one(&mut figures, &mut bench, entrants, measured)?;
-            }
-            if let Some(pods) = self.probes {
+            if let Some(pods) = probes {
                 figures.add(entrants, bench.probes(entrants, pods)?);
             }
         }
