@@ -35,7 +35,12 @@ pub struct Ablation {
 /// The fast paths, grouped by the three levers of Hall and Ramachandran, "Opportunities for Optimizing the Container
 /// Runtime", section VI.
 const LEVERS: [(&str, FastPaths); 3] = [
-    ("parallelism", FastPaths::PARALLEL_NETWORK.union(FastPaths::ONE_WAY_HANDSHAKE)),
+    (
+        "parallelism",
+        FastPaths::PARALLEL_NETWORK
+            .union(FastPaths::ONE_WAY_HANDSHAKE)
+            .union(FastPaths::EARLY_SCOPE),
+    ),
     (
         "caching",
         FastPaths::BLANK_NAMESPACE
