@@ -140,28 +140,20 @@ impl Read for Part<'_> {
     }
 }
 
-/// A reader that limits the number of bytes read between two seeks. The crate `tar` seeks over the contents of each
-/// entry, and reads the headers between them into memory.
-struct Headers<'a> {
-    file: &'a File,
-    read: u64,
-}
+/// A reader that ends after some bytes without a seek. The crate `tar` seeks over the contents of each entry, and reads
+/// the headers between them into memory.
+struct Headers<'a>(io::Take<&'a File>);
 
 impl Read for Headers<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read(buffer)?;
-        self.read += count as u64;
-        if self.read > DOCUMENT {
-            return Err(io::Error::other("the archive has too long a header"));
-        }
-        Ok(count)
+        self.0.read(buffer)
     }
 }
 
 impl Seek for Headers<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.read = 0;
-        self.file.seek(to)
+        self.0.set_limit(DOCUMENT);
+        self.0.get_mut().seek(to)
     }
 }
 
@@ -169,8 +161,7 @@ impl Seek for Headers<'_> {
 fn scan(mut file: &File) -> io::Result<BTreeMap<String, Place>> {
     file.rewind()?;
     let (mut files, mut names) = (BTreeMap::new(), 0);
-    let headers = Headers { file, read: 0 };
-    for entry in tar::Archive::new(headers).entries_with_seek()? {
+    for entry in tar::Archive::new(Headers(file.take(DOCUMENT))).entries_with_seek()? {
         let entry = entry?;
         let Some(name) = normal(&entry.path()?) else { continue };
         let place = match entry.header().entry_type() {
