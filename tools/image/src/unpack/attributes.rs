@@ -4,13 +4,13 @@ use super::archive::{Entry, Kind};
 use crate::error::{Error, Result, unfit};
 use crate::store::Rights;
 use rustix::fs::{
-    AtFlags, CWD, Mode, Stat, Timespec, Timestamps, XattrFlags, chmodat, chownat, fgetxattr,
-    flistxattr, fstat, lsetxattr, setxattr, utimensat,
+    AtFlags, Mode, Stat, Timespec, Timestamps, XattrFlags, chmodat, chownat, fchmod, fchown,
+    fgetxattr, flistxattr, fsetxattr, fstat, futimens, lsetxattr, utimensat,
 };
 use rustix::io::Errno;
 use rustix::process::{Gid, Uid};
 use std::collections::BTreeMap;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -187,31 +187,46 @@ impl Attributes {
         self.mode == 0o755 && self.owner.is_none() && self.xattrs.is_empty()
     }
 
-    /// Sets the attributes on `target`, a path of `through`. `path` is used in errors.
+    /// Sets the attributes on an open file or directory. `path` is used in errors.
     ///
     /// # Errors
     /// Those of setting the owner, the mode, the extended attributes and the times.
-    pub fn apply(&self, target: &Path, path: &Path, is_link: bool) -> Result<()> {
-        let flags = if is_link { AtFlags::SYMLINK_NOFOLLOW } else { AtFlags::empty() };
+    pub fn apply_to_file(&self, file: impl AsFd, path: &Path) -> Result<()> {
         if let Some((uid, gid)) = self.owner {
-            chownat(CWD, target, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), flags)
+            fchown(&file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))
                 .map_err(|errno| self.owner_failed(errno, path))?;
         }
         // chown(2) clears set-id bits and capabilities, so the mode and the extended attributes are set after the
         // owner.
-        if !is_link {
-            let mode = Mode::from_raw_mode(self.mode);
-            chmodat(CWD, target, mode, flags).map_err(Error::at("chmod", path))?;
-        }
+        fchmod(&file, Mode::from_raw_mode(self.mode)).map_err(Error::at("chmod", path))?;
         for (name, value) in &self.xattrs {
-            let object = format!("{} of {}", name.to_string_lossy(), path.display());
-            let set = match is_link {
-                true => lsetxattr(target, name, value, XattrFlags::empty()),
-                false => setxattr(target, name, value, XattrFlags::empty()),
-            };
-            set.map_err(Error::at("set extended attribute", object))?;
+            fsetxattr(&file, name, value, XattrFlags::empty())
+                .map_err(|errno| xattr_failed(errno, name, path))?;
         }
-        utimensat(CWD, target, &self.times(), flags).map_err(Error::at("set times of", path))
+        futimens(&file, &self.times()).map_err(Error::at("set times of", path))
+    }
+
+    /// Sets the attributes on a link, a device or a FIFO in `directory`.
+    ///
+    /// # Errors
+    /// Those of setting the owner, the mode, the extended attributes and the times.
+    pub fn apply_to_name(&self, directory: BorrowedFd<'_>, name: &OsStr, link: bool) -> Result<()> {
+        let path = Path::new(name);
+        if let Some((uid, gid)) = self.owner {
+            let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+            chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| self.owner_failed(errno, path))?;
+        }
+        if !link {
+            chmodat(directory, name, Mode::from_raw_mode(self.mode), AtFlags::empty())
+                .map_err(Error::at("chmod", path))?;
+        }
+        for (xattr, value) in &self.xattrs {
+            lsetxattr(through(directory).join(name), xattr, value, XattrFlags::empty())
+                .map_err(|errno| xattr_failed(errno, xattr, path))?;
+        }
+        utimensat(directory, name, &self.times(), AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(Error::at("set times of", path))
     }
 
     fn times(&self) -> Timestamps {
@@ -230,6 +245,12 @@ impl Attributes {
             errno => Error::at("chown", path)(errno),
         }
     }
+}
+
+fn xattr_failed(errno: Errno, name: &CString, path: &Path) -> Error {
+    Error::at("set extended attribute", format!("{} of {}", name.to_string_lossy(), path.display()))(
+        errno,
+    )
 }
 
 /// Returns a path through an open descriptor, for calls that do not accept O_PATH descriptors.

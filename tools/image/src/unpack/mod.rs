@@ -26,7 +26,6 @@ use crate::merged::Merged;
 use crate::oci::Descriptor;
 use crate::store::{LayerInfo, Rights, Work};
 use archive::{Archive, Entry, Kind};
-use attributes::through;
 use frame::Frame;
 use rustix::fs::FileType;
 use std::ffi::OsStr;
@@ -158,7 +157,7 @@ impl Unpacker<'_, '_> {
                         self.copy(&mut file, &path, u64::MAX, self.way == Way::Frame)?
                     }
                 };
-                attributes.apply(&through(file.as_fd()), &path, false)
+                attributes.apply_to_file(&file, &path)
             }
             Kind::HardLink(target) => self.tree.hard_link(&place, &name, target),
             Kind::Symlink(target) => {
@@ -186,9 +185,8 @@ impl Unpacker<'_, '_> {
 
     /// Sets the attributes of a link, a device or a FIFO.
     fn set_attributes(&self, entry: &Entry, place: &Place, name: &OsStr) -> Result<()> {
-        let target = through(place.fd.as_fd()).join(name);
         let is_link = matches!(entry.kind, Kind::Symlink(_));
-        self.keep.attributes(entry)?.apply(&target, Path::new(name), is_link)
+        self.keep.attributes(entry)?.apply_to_name(place.fd.as_fd(), name, is_link)
     }
 
     /// Copies the entry's contents, or the next `most` bytes of them.

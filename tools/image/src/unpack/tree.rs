@@ -369,7 +369,7 @@ impl<'a> Tree<'a> {
             self.directories.shared().go_on()?;
             let directory = open_inside(self.root.fd.as_fd(), path, READABLE)
                 .map_err(Error::at("open", path))?;
-            attributes.apply(&through(directory.as_fd()), path, false)?;
+            attributes.apply_to_file(&directory, path)?;
         }
         self.directories.into_implied()
     }

@@ -3,10 +3,9 @@
 use super::{Place, Tree, parent_and_name};
 use crate::error::{Error, Result};
 use crate::merged::{Found, is_whiteout, words};
-use crate::unpack::attributes::{Attributes, through};
+use crate::unpack::attributes::Attributes;
 use rustix::fs::{AtFlags, linkat};
 use std::ffi::{OsStr, OsString};
-use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -68,7 +67,7 @@ impl Tree<'_> {
         let to = self.file(&place, &name, attributes.mode)?.into();
         rootfs::with_holes(&from, &to, node.stat.st_size.cast_unsigned())
             .map_err(Error::at("copy", path))?;
-        attributes.apply(&through(to.as_fd()), path, false)?;
+        attributes.apply_to_file(&to, path)?;
         Ok(Some((place, name)))
     }
 }
