@@ -143,7 +143,7 @@ impl Cgroup {
 /// removes the directory and frees the unit. If someone else removed the directory before, the unit would stay active.
 /// Returns false if the unit is to be stopped.
 pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
-    if unit.instance != Instance::System || !location.is_unified() {
+    if !early::is_visible(unit) || !location.is_unified() {
         return Ok(false);
     }
     if !is_loaded(&unit.name) {

@@ -17,6 +17,7 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ffi::CStr;
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Access, OFlags, access};
@@ -31,6 +32,9 @@ use crate::{Cgroup, Error, Location};
 /// The directory in which the host's systemd has a file for each transient unit. systemd removes the file when it frees
 /// the unit, after the unit's cgroup.
 const TRANSIENT: &str = "/run/systemd/transient";
+/// A file that the host's systemd always has. In a container that has only the host's bus, it is not visible, and so
+/// [`TRANSIENT`] is not either.
+const PRIVATE: &CStr = c"/run/systemd/private";
 
 /// A scope that systemd has been asked for.
 #[derive(Debug)]
@@ -123,8 +127,12 @@ impl ScopeJob {
 
 /// See [`ScopeRequest::make_early`](super::ScopeRequest::make_early).
 pub(super) fn make(location: &Location, unit: &Unit) -> Option<Cgroup> {
-    (unit.instance == Instance::System && !is_loaded(&unit.name))
-        .then(|| Cgroup::make_below(location))?
+    (is_visible(unit) && !is_loaded(&unit.name)).then(|| Cgroup::make_below(location))?
+}
+
+/// Returns whether the unit is one of the host's systemd whose files are visible to this process.
+pub(super) fn is_visible(unit: &Unit) -> bool {
+    unit.instance == Instance::System && access(PRIVATE, Access::EXISTS).is_ok()
 }
 
 /// Returns whether the host's systemd has a transient unit `name`, in any state.
