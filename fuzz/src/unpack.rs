@@ -9,7 +9,7 @@ use std::path::Path;
 use image::digest::Digest;
 use image::oci::Descriptor;
 use image::store::{Rights, Store};
-use image::unpack::{Below, Keep, Limits, Shared, Task, WINDOW, Way, unpack};
+use image::unpack::{Keep, Limits, Shared, Task, WINDOW, Way, unpack};
 use sha2::{Digest as _, Sha256};
 use tar::{EntryType, Header};
 
@@ -43,7 +43,7 @@ pub fn target(data: &[u8]) {
     let (result, peak) = allocation::peak(|| {
         let shared = Shared::new(LIMITS);
         let source: Box<dyn Read> = Box::new(&archive[..]);
-        let below = Below::Known(Default::default());
+        let below = Some(Default::default());
         unpack(
             Task { source, blob: &blob, diff_id: digest, below, way, window: WINDOW },
             &work,

@@ -121,11 +121,12 @@ impl Labelled for ParentStep {
                 label(Phase::Bootstrap, "clone", [&*names(*flags | time), by, how].concat())
             }
             Self::ReleaseScope { .. } => label(Phase::Cgroups, "release scope", ""),
-            Self::AwaitScope(ScopeState::Accepted) => {
-                label(Phase::Cgroups, "await scope", "accepted")
-            }
-            Self::AwaitScope(ScopeState::Started) => {
-                label(Phase::Cgroups, "await scope", "started")
+            Self::AwaitScope(state) => {
+                let state = match state {
+                    ScopeState::Accepted => "accepted",
+                    ScopeState::Started => "started",
+                };
+                label(Phase::Cgroups, "await scope", state)
             }
             Self::MakeNetwork => label(Phase::Platform, "make network", ""),
             Self::MoveNetDevices { devices, .. } => {
