@@ -172,13 +172,13 @@ fn life(bed: &Bed) {
     let c = scope(bed, bed.bundle(), "dftest-inner.slice");
     c.call("create", &[]).ok();
     assert_eq!(c.container.status(), "created");
-    assert_eq!(c.show("ActiveState"), "active");
+    wait::until_true("the unit to start", || c.show("ActiveState") == "active");
     assert_eq!(c.show("Slice"), "dftest-inner.slice");
     assert_eq!(c.show("Delegate"), "yes");
     assert_eq!(c.show("DefaultDependencies"), "no");
     // The scope contains only init: the process that was in the scope before init has exited.
     let pid = c.container.pid();
-    assert_eq!(c.read("cgroup.procs"), pid.to_string());
+    wait::until_true("the holder to leave", || c.read("cgroup.procs") == pid.to_string());
     let own = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup");
     assert!(own.trim().ends_with(&format!("dftest.slice/dftest-inner.slice/{}", c.unit)), "{own}");
     c.container.start().ok();

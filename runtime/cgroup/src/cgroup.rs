@@ -134,7 +134,10 @@ impl Cgroup {
         let rules = Rule::list(&resources.devices)?;
         match &self.unit {
             None => self.apply(resources, &rules, None, false),
-            Some(unit) => self.apply(&self.set_unit(unit, resources)?, &rules, None, false),
+            Some(unit) => {
+                let _lock = self.lock_limits()?;
+                self.apply(&self.set_unit(unit, resources)?, &rules, None, false)
+            }
         }
     }
 

@@ -19,8 +19,11 @@ pub use request::ScopeRequest;
 
 use core::time::Duration;
 
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags, openat};
 use rustix::io::Errno;
 use spec::resources::{Cpu, Pids, Resources};
+use sys::Context;
 
 use self::properties::IDLE_SINCE;
 use crate::location::clean;
@@ -30,6 +33,8 @@ use crate::wait::{self, Deadline};
 use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 
 const SIGKILL: i32 = 9;
+/// The time limit of a job of systemd.
+const JOB_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time limit for killed processes to exit.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -78,6 +83,22 @@ impl Cgroup {
                 self.apply(&Resources { pids, ..Resources::default() }, &[], None, false)
             }
         }
+    }
+
+    /// Locks the limits of a scope on cgroup v2. The lock is held while systemd's job, and whoever waits for it, may set the
+    /// limits of the container's start. It ends with its last descriptor.
+    ///
+    /// # Errors
+    /// EAGAIN if the lock is still held after half a minute; other failing system calls.
+    pub fn lock_limits(&self) -> Result<OwnedFd, Error> {
+        let directory = self.primary()?;
+        // An open file of its own, since a lock belongs to one.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let lock = openat(directory.fd(), c".", flags, Mode::empty());
+        let lock = lock.context("open", directory.path())?;
+        sys::wait::lock(&lock, FlockOperation::NonBlockingLockExclusive, JOB_TIMEOUT)
+            .context("flock", directory.path())?;
+        Ok(lock)
     }
 
     /// Sets new limits as properties of the unit, before they are written to the files. Returns the limits to write to

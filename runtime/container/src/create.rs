@@ -132,7 +132,7 @@ fn try_create(
     let created = (launched.child, container.cgroup_location().cloned());
     // The descriptor of the lock stays open until this process exits. Until then init shares the memory of this
     // process, so no process that could trace init may enter the container.
-    core::mem::forget((container, launched.pending, launched.rootfs, notify));
+    core::mem::forget((container, launched.pending, launched.scope, launched.rootfs, notify));
     Ok(created)
 }
 

@@ -9,15 +9,16 @@
 //!   systemd removes a scope without processes, so a killed `create` leaves none.
 //! - [`begin_outside`]: init is born in the scope's directory before systemd has the scope. systemd moves the holder
 //!   there. The holder then exits, so that systemd notices the scope's end even if init has ended before. If the parent
-//!   exits first, the holder itself waits for the end of systemd's job.
+//!   exits first, as `create` does, the holder itself waits for the end of systemd's job, and does the parent's work.
 //!
 //! A restore needs no holder: systemd makes the scope around criu.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
 use rustix::thread::set_name;
 use sys::clone::{Child, Clone, CloneFlags, HOLDER, clone3, clone3_bound};
@@ -27,6 +28,8 @@ use sys::signal::{SignalSet, set_mask, signalfd};
 const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
 /// The D-Bus signal at the end of a job.
 const JOB_REMOVED: &[u8] = b"JobRemoved";
+/// The result of a successful job in that signal: a text of four bytes (D-Bus specification, "Marshaling").
+const DONE: &[u8] = b"\x04\0\0\0done\0";
 
 /// Creates a holder inside the scope, which is killed when the caller exits.
 ///
@@ -42,17 +45,30 @@ pub fn begin() -> Result<Child, Errno> {
 }
 
 /// Creates a holder that systemd moves into the scope. `bus` is the connection on which the caller requests the scope;
-/// no signals but those of the scope's jobs arrive there.
+/// no signals but those of the scope's jobs arrive there. If the caller exits before the job has ended, the holder calls
+/// `finish` at the job's end, with true if the scope has started; `kept` are the descriptors that this needs. Returns the
+/// holder, and a pipe that hangs up when the holder has closed all other descriptors, among them the container's lock.
 ///
 /// # Errors
-/// Those of clone3(2).
-pub fn begin_outside(bus: BorrowedFd<'_>) -> Result<Child, Errno> {
+/// Those of clone3(2) and pipe2(2).
+pub fn begin_outside(
+    bus: BorrowedFd<'_>,
+    kept: [BorrowedFd<'_>; 2],
+    finish: impl FnOnce(bool),
+) -> Result<(Child, OwnedFd), Errno> {
     let parent = getpid();
+    let (closed, open) = pipe_with(PipeFlags::CLOEXEC)?;
     match clone3(CloneFlags::empty(), None)? {
-        Clone::Parent(child) => Ok(child),
+        Clone::Parent(child) => {
+            drop(open);
+            Ok((child, closed))
+        }
         Clone::Child => {
-            if await_orphanage(parent, bus).is_ok() && is_open(bus) {
-                await_end(bus);
+            if await_orphanage(parent, bus, kept).is_ok()
+                && is_open(bus)
+                && let Some(has_started) = await_end(bus)
+            {
+                finish(has_started);
             }
             sys::start::exit(0)
         }
@@ -60,15 +76,19 @@ pub fn begin_outside(bus: BorrowedFd<'_>) -> Result<Child, Errno> {
 }
 
 /// Waits for the parent's exit.
-fn await_orphanage(parent: Pid, bus: BorrowedFd<'_>) -> Result<(), Errno> {
+fn await_orphanage(
+    parent: Pid,
+    bus: BorrowedFd<'_>,
+    kept: [BorrowedFd<'_>; 2],
+) -> Result<(), Errno> {
     set_name(HOLDER)?;
     // Signals to the parent's process group are not for the holder.
     let _ = setsid();
     set_mask(SignalSet::USR1)?;
     let signals = signalfd(SignalSet::USR1)?;
-    // Without close_range(2), the caller's descriptors stay open for as long as the holder lives.
+    let [one, other] = kept.map(|fd| fd.as_raw_fd());
     // SAFETY: this process uses no other descriptor until it exits.
-    let _ = unsafe { sys::exec::close_all_but(0, &[bus.as_raw_fd(), signals.as_raw_fd()]) };
+    unsafe { sys::exec::close_all_but(0, &[bus.as_raw_fd(), signals.as_raw_fd(), one, other]) }?;
     set_parent_process_death_signal(Some(Signal::USR1))?;
     while getppid() == Some(parent) {
         let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
@@ -83,17 +103,21 @@ fn is_open(bus: BorrowedFd<'_>) -> bool {
     fcntl_getfl(bus).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK))
 }
 
-/// Reads from the connection until the job has ended.
-fn await_end(bus: BorrowedFd<'_>) {
+/// Reads from the connection until the job has ended. Returns whether it was successful; `None` if this is not known.
+fn await_end(bus: BorrowedFd<'_>) -> Option<bool> {
+    let has = |received: &[u8], text: &[u8]| received.windows(text.len()).any(|it| it == text);
     let mut buffer = [0; 2048];
     while let Ok(1) = poll(&mut [PollFd::from_borrowed_fd(bus, PollFlags::IN)], Some(&PATIENCE)) {
         let received = match recv(bus, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((length, _)) => buffer.get(..length).unwrap_or_default(),
-            Err(_) => return,
+            Err(_) => return None,
         };
-        let has_ended = received.windows(JOB_REMOVED.len()).any(|window| window == JOB_REMOVED);
-        if has_ended || received.is_empty() {
-            return;
+        if has(received, JOB_REMOVED) {
+            return Some(has(received, DONE));
+        }
+        if received.is_empty() {
+            return None;
         }
     }
+    None
 }

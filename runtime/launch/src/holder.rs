@@ -1,35 +1,68 @@
 //! The process for which systemd creates a scope (`init::holder`).
 
+use cgroup::{Cgroup, ScopeRequest};
 use init::{holder, hooks};
-use rustix::fd::{AsFd, BorrowedFd};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
 use rustix::process::Pid;
 use sys::Context;
 use sys::clone::Child;
 
+use crate::Error;
+
+const SIGKILL: i32 = 9;
+
 /// A process that only waits. It is killed when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Holder(Child);
+pub(crate) struct Holder {
+    child: Child,
+    /// Hangs up when the holder has closed this process's descriptors.
+    closed: Option<OwnedFd>,
+}
 
 impl Holder {
     /// Creates a holder inside the scope.
     pub fn start() -> Result<Self, sys::Error> {
-        holder::begin().context("clone3", "holder of the scope").map(Self)
+        let child = holder::begin().context("clone3", "holder of the scope")?;
+        Ok(Self { child, closed: None })
     }
 
-    /// Creates a holder that systemd moves into the scope, and that waits for systemd itself if this process exits.
-    pub fn start_outside(bus: BorrowedFd<'_>) -> Result<Self, sys::Error> {
-        holder::begin_outside(bus).context("clone3", "holder of the scope").map(Self)
+    /// Creates a holder for the scope of `request`, whose directory is that of `cgroup`. systemd moves it into the scope.
+    /// If this process exits before systemd's job has ended, the holder sets the limits again, or ends a container that
+    /// systemd refuses after all. It holds the lock of the cgroup's limits.
+    pub fn start_outside(request: &ScopeRequest<'_>, cgroup: &Cgroup) -> Result<Self, Error> {
+        let lock = cgroup.lock_limits()?;
+        let directory = cgroup.dir_fd().ok_or(sys::Error::new("open", "cgroup", Errno::NOENT))?;
+        let kept = [lock.as_fd(), directory];
+        let begun = holder::begin_outside(request.socket(), kept, |has_started| {
+            // Nobody is left who could be told of a failure.
+            let _ = match has_started {
+                true => request.limit(cgroup),
+                false => cgroup.kill_all(SIGKILL),
+            };
+        });
+        let (child, closed) = begun.context("clone3", "holder of the scope")?;
+        Ok(Self { child, closed: Some(closed) })
+    }
+
+    /// Waits until the holder has closed the descriptors that it had from this process. Else the container would stay
+    /// locked when this process ends.
+    pub fn await_closed(&mut self) {
+        if let Some(closed) = self.closed.take() {
+            while let Err(Errno::INTR) = poll(&mut [PollFd::new(&closed, PollFlags::IN)], None) {}
+        }
     }
 
     /// Returns the holder's pid.
     pub fn pid(&self) -> Pid {
-        self.0.pid
+        self.child.pid
     }
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        let _ = sys::signal::send(self.0.pidfd.as_fd(), 9);
-        let _ = hooks::wait(&self.0.pidfd);
+        let _ = sys::signal::send(self.child.pidfd.as_fd(), SIGKILL);
+        let _ = hooks::wait(&self.child.pidfd);
     }
 }

@@ -86,7 +86,7 @@ impl<'a, 's> Context<'a, 's> {
     }
 
     /// Returns whether the directory of the container's scope is made before systemd has the scope. Not for a user's
-    /// systemd, which often has no permission to create init there; not if a createContainer hook would run before
+    /// systemd, which often has no permission to create init there; not before Linux 5.9, which has close_range(2); not if a createContainer hook would run before
     /// systemd has the scope, or if a template forks the program.
     pub(crate) fn has_early_scope(&self) -> bool {
         let unit = |location: &'a cgroup::Location| {
@@ -96,6 +96,7 @@ impl<'a, 's> Context<'a, 's> {
         self.request.cgroup.as_ref().and_then(unit).is_some_and(is_of_host)
             && self.request.kernel.fast_paths.contains(FastPaths::EARLY_SCOPE)
             && self.birth.into_cgroup
+            && self.request.kernel.version >= (5, 9)
             && self.request.program_start == ProgramStart::Executed
             && (self.awaits_hooks() || self.spec.hooks.create_container.is_empty())
     }

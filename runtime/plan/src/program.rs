@@ -67,8 +67,10 @@ fn compile_handshake(builder: &mut Builder, context: &Context<'_, '_>, is_stripp
     builder.init(InitStep::AwaitCommit);
     // `scope-before-program`
     if context.has_early_scope() && !context.awaits_hooks() {
-        let is_apart = !request.wait_for_start && !context.may_write_cgroups();
-        let state = if is_apart { ScopeState::Accepted } else { ScopeState::Started };
+        let state = match context.may_write_cgroups() {
+            true => ScopeState::Started,
+            false => ScopeState::Accepted,
+        };
         builder.parent(ParentStep::AwaitScope(state));
     }
     builder.parent(ParentStep::Commit);

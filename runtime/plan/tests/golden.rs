@@ -228,7 +228,7 @@ fn podman_in_a_scope() {
         let text = print(&plan);
         let (before, after) = text.split_once("parent cgroups        release scope\n").unwrap();
         assert!(before.lines().last().unwrap().starts_with("parent bootstrap      clone"));
-        let awaited = after.replace("parent cgroups        await scope started\n", "");
+        let awaited = after.replace("parent cgroups        await scope accepted\n", "");
         assert_eq!(awaited != after, host.is_unified());
         let paths =
             [before, &awaited].concat().replace("/machine.slice/libpod-golden.scope", "/golden");

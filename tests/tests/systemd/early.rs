@@ -54,8 +54,7 @@ fn the_program_begins_first(bed: &Bed) {
     c.delete();
 }
 
-/// A program that may be able to write its cgroup begins after the job, which would undo its changes; so do hooks, and
-/// `create` returns after it.
+/// A program that may be able to write its cgroup begins after the job, which would undo its changes; so do hooks.
 fn who_waits_for_the_job(bed: &Bed) {
     let awaited = |bundle, flags: &[&str]| {
         let steps = planned(&scope(bed, bundle, "system.slice"), flags);
@@ -67,7 +66,7 @@ fn who_waits_for_the_job(bed: &Bed) {
     let run = ["--run"];
     let started = "await scope started";
     assert_eq!(awaited(bed.bundle(), &run), "await scope accepted");
-    assert_eq!(awaited(bed.bundle(), &[]), started);
+    assert_eq!(awaited(bed.bundle(), &[]), "await scope accepted");
     let admin = json!(["CAP_SYS_ADMIN"]);
     assert_eq!(awaited(bed.bundle().set("/process/capabilities/bounding", admin), &run), started);
     let writable = json!({ "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup" });

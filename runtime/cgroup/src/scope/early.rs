@@ -9,7 +9,8 @@
 //!    takes them away when a sibling's unit is freed; so limits are written again.
 //! 3. systemd's *job* writes the limits again, those for which it has no property with its defaults; and it clears
 //!    cgroup.subtree_control of the scope (until systemd 257). So a program that can write its own cgroup begins after
-//!    the job. It moves the holder to the scope, and the job is done. dayfly writes the limits again.
+//!    the job. It moves the holder to the scope, and the job is done. dayfly or, after a `create`, the holder writes the
+//!    limits again.
 //!
 //! The end belongs to systemd, which must see the empty cgroup: if someone else removed the directory before, the scope
 //! would stay active for ever (`unit_check_cgroup_events` in systemd's cgroup.c, 252 to 262).

@@ -65,12 +65,16 @@ impl<'a> ScopeRequest<'a> {
         self.manager.socket()
     }
 
-    /// Makes the scope's directory, if this is possible before systemd has the scope: the directory of the slice exists,
-    /// and systemd has no unit of that name, whose end would be the end of the new scope, too.
+    /// Makes the scope's directory, if this is possible before systemd has the scope: there is a bus, the directory
+    /// of the slice exists, and systemd has no unit of that name, whose end would be the end of the new scope, too.
     ///
     /// # Errors
     /// [`Error::Systemd`]
     pub fn make_early(&mut self) -> Result<Option<Cgroup>, Error> {
+        // On systemd's own socket, the holder would take the end of another unit's job for that of its own.
+        if !self.manager.is_on_bus() {
+            return Ok(None);
+        }
         let made = early::make(self.location, self.unit);
         // A holder that is created before would wait for ever if this process were killed meanwhile.
         self.manager.ready(self.unit)?;
@@ -93,6 +97,14 @@ impl<'a> ScopeRequest<'a> {
                 Err(error)
             }
         }
+    }
+
+    /// Sets the limits of the request's scope.
+    ///
+    /// # Errors
+    /// Those of [`Cgroup::create`].
+    pub fn limit(&self, cgroup: &Cgroup) -> Result<(), Error> {
+        cgroup.set_limits(&self.resources)
     }
 
     /// Creates the cgroup like [`Cgroup::create`]: systemd first creates the scope for the process `holder`, which must

@@ -77,6 +77,11 @@ impl Manager {
         Ok(Self { bus: bus?, patience: PATIENCE })
     }
 
+    /// Returns whether the connection is to a bus, on which no signals of other units arrive.
+    pub fn is_on_bus(&self) -> bool {
+        self.bus.is_routed()
+    }
+
     /// Waits until calls can be sent without waiting.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ impl Parent<'_> {
                 let mut request = ScopeRequest::of(location, resources, program, properties)?;
                 let made = if *early { request.make_early()? } else { None };
                 let holder = match &made {
-                    Some(_) => Holder::start_outside(request.socket())?,
+                    Some(cgroup) => Holder::start_outside(&request, cgroup)?,
                     None => Holder::start()?,
                 };
                 let holder = self.holder.insert(holder).pid();
@@ -100,7 +100,10 @@ impl Parent<'_> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
         let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
         match state {
-            ScopeState::Accepted => scope.accepted(cgroup, resources)?,
+            ScopeState::Accepted => {
+                scope.accepted(cgroup, resources)?;
+                self.holder.iter_mut().for_each(Holder::await_closed);
+            }
             ScopeState::Started => {
                 scope.started(cgroup, resources)?;
                 (self.scope, self.holder) = (None, None);

@@ -100,6 +100,11 @@ impl Bus {
         Ok(bus)
     }
 
+    /// Returns whether the peer is a bus, which delivers no signals but those that the client asks for.
+    pub fn is_routed(&self) -> bool {
+        self.routed
+    }
+
     /// Returns the socket, which is readable when a message arrives.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
