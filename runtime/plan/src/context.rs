@@ -6,6 +6,7 @@ use cgroup::systemd::{Instance, Unit};
 use spec::mount_options::MountOptions;
 use spec::{Capabilities, InRoot, Linux, Mount, Process, Spec};
 use sys::clone::CloneFlags;
+use sys::mount::attr;
 
 use crate::birth::Birth;
 use crate::fast_path::FastPaths;
@@ -111,13 +112,13 @@ impl<'a, 's> Context<'a, 's> {
             let is_bind = options.bind.is_some() || mount.kind == "bind";
             let source = mount.source.as_deref().unwrap_or_default();
             match &*mount.kind {
-                "cgroup" | "cgroup2" => !mount.options.iter().any(|option| *option == "ro"),
+                "cgroup" | "cgroup2" => options.attr.set & attr::RDONLY == 0,
                 _ => is_bind && shows(&absolute(self.request.bundle, source)),
             }
         };
-        let admin = |names: &[spec::Str<'_>]| names.iter().any(|name| *name == "CAP_SYS_ADMIN");
-        let is_admin = |sets: &Capabilities<'_>| {
-            [&sets.bounding, &sets.effective, &sets.permitted].into_iter().any(|set| admin(set))
+        let is_admin = |capabilities: &Capabilities<'_>| {
+            let (bounding, sets) = process::sets(capabilities);
+            (bounding | sets.effective | sets.permitted) & process::CAP_SYS_ADMIN != 0
         };
         !self.namespaces.new.contains(CloneFlags::NEWNS)
             || !self.namespaces.has(CloneFlags::NEWPID)

@@ -205,7 +205,7 @@ pub fn environment(entries: &[spec::Str<'_>], extra: &[String]) -> Result<Vec<CS
 
 /// Returns the bounding set and the other sets. Names that the kernel or dayfly does not know are left out, as in runc.
 /// The inheritable set is taken from the configuration and empty by default (CVE-2022-29162).
-fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
+pub(crate) fn sets(capabilities: &spec::Capabilities<'_>) -> (u64, Capabilities) {
     named_sets(capabilities, &mut Vec::new())
 }
 
