@@ -12,10 +12,6 @@ use crate::directory::Directory;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 
-/// The time limit for killed processes to exit. They exit at once unless they are in uninterruptible sleep, for example
-/// because of an NFS server that does not answer.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// The time that `remove_empty` gives already killed processes to exit.
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -71,7 +67,7 @@ impl Cgroup {
     /// [`Error::Busy`] if processes still exist ten seconds after SIGKILL; failing system calls.
     pub fn end_processes(&self) -> Result<(), Error> {
         let primary = self.primary()?;
-        let deadline = Deadline::after(TIMEOUT);
+        let deadline = Deadline::after(wait::DYING);
         loop {
             match self.only_unified() {
                 Some(_) => self.kill_all(SIGKILL)?,
@@ -141,7 +137,7 @@ fn busy_of<'a>(paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
 /// Kills processes, waits for their exit and removes directories, until all of `paths` are removed or the time limit
 /// has passed.
 fn force(cgroup: &Cgroup, paths: &[&str]) -> Result<(), Error> {
-    let deadline = Deadline::after(TIMEOUT);
+    let deadline = Deadline::after(wait::DYING);
     let mut paths = paths.to_vec();
     loop {
         match cgroup.kill_all(SIGKILL) {

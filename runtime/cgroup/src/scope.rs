@@ -2,9 +2,9 @@
 //! through systemd.
 //!
 //! A [`ScopeRequest`] asks systemd for a scope. systemd creates a scope for an existing process, and removes the scope
-//! when the scope's last process exits. So the launcher has a process (the holder) for which the scope is made. The rest of this crate treats the
-//! scope's directory like any other cgroup. Only creation, removal and changes of limits go through systemd, because
-//! systemd would undo other changes at its next `daemon-reload`.
+//! when the scope's last process exits. So the launcher has a process (the holder) for which the scope is made. The rest
+//! of this crate treats the scope's directory like any other cgroup. Only creation, removal and changes of limits go
+//! through systemd, because systemd would undo other changes at its next `daemon-reload`.
 //!
 //! A user's own systemd instance manages scopes in the same way, below the cgroup that the host's systemd has delegated
 //! to it. This module also calls that instance for operations for which the user has no write permission.
@@ -35,8 +35,6 @@ use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
 const SIGKILL: i32 = 9;
 /// The time limit of a job of systemd.
 const JOB_TIMEOUT: Duration = Duration::from_secs(30);
-/// The time limit for killed processes to exit.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Finds a user's systemd instance through the values of DBUS_SESSION_BUS_ADDRESS and XDG_RUNTIME_DIR, and calls the
 /// instance to get the path of its cgroup.
@@ -182,7 +180,7 @@ pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
             return Ok(true);
         }
         cgroup.kill_all(SIGKILL)?;
-        wait::event(directory, "populated", 0, Deadline::after(TIMEOUT))
+        wait::event(directory, "populated", 0, Deadline::after(wait::DYING))
     };
     match ended() {
         // systemd has removed the directory meanwhile.

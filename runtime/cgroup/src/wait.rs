@@ -14,6 +14,10 @@ use crate::{Error, parse};
 /// kernel/cgroup/cgroup.c is 10 ms).
 const ANNOUNCED: Duration = Duration::from_millis(20);
 
+/// The time limit for killed processes to exit. They exit at once unless they are in uninterruptible sleep, for example
+/// because of an NFS server that does not answer.
+pub(crate) const DYING: Duration = Duration::from_secs(10);
+
 /// Waits until `key` in cgroup.events has the value `value` (`frozen` exists since Linux 5.2). Returns false if the
 /// deadline passes.
 ///

@@ -3,7 +3,6 @@
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use rustix::fd::BorrowedFd;
 use rustix::process::Pid;
@@ -11,14 +10,11 @@ use spec::resources::{Pids, Resources};
 use sys::clone::HOLDER;
 
 use super::early::{self, ScopeJob};
-use super::{knows_idle, properties, task_limit};
+use super::{JOB_TIMEOUT, knows_idle, properties, task_limit};
 use crate::devices::Rule;
 use crate::systemd::{self, Manager, Property, Unit};
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, processes};
-
-/// The time limit for the job of an earlier container in the same scope.
-const HOLDER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request for a scope that is not sent yet.
 #[derive(Debug)]
@@ -157,7 +153,7 @@ fn await_holder(rest: &Cgroup) -> Result<(), Error> {
     };
     let ended = processes::all(directory).and_then(|all| match all.is_empty() {
         false if all.iter().all(is_holder) => {
-            wait::event(directory, "populated", 0, Deadline::after(HOLDER_PATIENCE))
+            wait::event(directory, "populated", 0, Deadline::after(JOB_TIMEOUT))
         }
         _ => Ok(true),
     });
