@@ -43,9 +43,8 @@ impl Signals {
     }
 
     /// Waits for the exit of `child`; returns its exit status, or 128 + n if signal n killed it. Signals to a `pending`
-    /// init are held back until init has executed its program. If the job of a pending `scope` ends first, `None` is left
-    /// of it. The messages that `notify` receives are forwarded to the
-    /// service manager.
+    /// init are held back until init has executed its program. `scope` is taken when its job ends before the container
+    /// does. The messages that `notify` receives are forwarded to the service manager.
     pub fn wait(
         &self,
         child: &Child,

@@ -39,7 +39,7 @@ fn planned(c: &Scope<'_>, flags: &[&str]) -> Vec<String> {
     plan["parent"].as_array().expect("steps").iter().map(step).collect()
 }
 
-/// The job takes long, since systemd stands still; the program runs all the same once systemd has accepted the scope.
+/// The program begins once systemd has accepted the scope; its job is awaited afterwards.
 fn the_program_begins_first(bed: &Bed) {
     let c = scope(bed, bed.bundle().sh("echo begun; sleep 1000"), "system.slice");
     let trace = bed.dir.join("trace.jsonl");
