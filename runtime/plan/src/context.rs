@@ -109,7 +109,7 @@ impl<'a, 's> Context<'a, 's> {
         let shows = |path: &str| is_at_or_below(HIERARCHY, path) || is_at_or_below(path, HIERARCHY);
         let of_mount = |mount: &Mount<'_>| {
             let options = MountOptions::parse(&mount.options);
-            let is_bind = options.bind.is_some() || mount.kind == "bind";
+            let is_bind = options.is_bind(&mount.kind);
             let source = mount.source.as_deref().unwrap_or_default();
             match &*mount.kind {
                 "cgroup" | "cgroup2" => options.attr.set & attr::RDONLY == 0,
@@ -198,9 +198,7 @@ impl<'a, 's> Context<'a, 's> {
     pub(crate) fn dev_is_bound(&self) -> bool {
         self.spec.mounts.iter().any(|mount| {
             let options = MountOptions::parse(&mount.options);
-            mount.destination == "/dev"
-                && (options.bind.is_some() || mount.kind == "bind")
-                && !options.remount
+            mount.destination == "/dev" && options.is_bind(&mount.kind) && !options.remount
         })
     }
 

@@ -119,6 +119,11 @@ pub struct MountOptions<'a> {
 }
 
 impl<'a> MountOptions<'a> {
+    /// Returns whether a mount of this `kind` with these options is a bind mount.
+    pub fn is_bind(&self, kind: &str) -> bool {
+        self.bind.is_some() || kind == "bind"
+    }
+
     /// Parses a list of options. Unknown options are filesystem data, so this never fails.
     pub fn parse(options: &'a [Str<'_>]) -> Self {
         let mut parsed = Self::default();

@@ -51,7 +51,7 @@ pub(super) fn sort(spec: &Spec<'_>, bundle: &str, rootfs: &str, index: usize) ->
     if options.remount {
         return Sort::Remount;
     }
-    if options.bind.is_some() || mount.kind == "bind" {
+    if options.is_bind(&mount.kind) {
         return match is_from_inside(spec, bundle, rootfs, index) {
             true => Sort::Own,
             false => Sort::Bind { recursive: options.bind.is_none_or(|bind| bind.recursive) },

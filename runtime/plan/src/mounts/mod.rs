@@ -68,7 +68,7 @@ fn changes_after(
     let binds_are_peers = propagation_of_trees(context.linux)?.as_ref().is_some_and(is_shared);
     let shares = |mount: &Mount<'_>| {
         let options = MountOptions::parse(&mount.options);
-        let is_bind = options.bind.is_some() || mount.kind == "bind";
+        let is_bind = options.is_bind(&mount.kind);
         is_bind && binds_are_peers || options.propagation.iter().any(is_shared)
     };
     if !context.before(mount).any(shares) {
@@ -92,7 +92,7 @@ fn compile_kind(
             "mount {destination}: the mountpoint is on the top of the rootfs: name it in root.path instead"
         )));
     }
-    if options.bind.is_some() || mount.kind == "bind" {
+    if options.is_bind(&mount.kind) {
         return bind::compile(builder, context, mount, options, destination);
     }
     proc::check_filesystem(&mount.kind, destination)?;

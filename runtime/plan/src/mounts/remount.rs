@@ -35,7 +35,7 @@ pub(super) fn compile(
         return refused("cannot copy what a tmpfs covers already");
     }
     let path = in_root(destination)?;
-    let is_bind = options.bind.is_some() || mount.kind == "bind";
+    let is_bind = options.is_bind(&mount.kind);
     let parameters = if is_bind { &[] } else { keep::all(changes(options)?) };
     if !parameters.is_empty() {
         builder.init(InitStep::Reconfigure { path, parameters });
