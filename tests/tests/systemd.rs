@@ -43,7 +43,7 @@ const CASES: &[Case] = &[
     case!(killed_creates).needs(systemd).on(V2),
     case!(private_socket).needs(systemd).on(V2),
     case!(stalled_bus).needs(systemd).on(V2),
-    case!(restored).needs(systemd_and_criu).on(V2).unlike_runc(),
+    case!(restored).needs(controllers_and_criu).on(V2).unlike_runc(),
     case!(failed_restore).needs(systemd_and_criu).on(V2).unlike_runc(),
 ];
 
@@ -70,6 +70,10 @@ fn controllers() -> Result<(), String> {
 
 fn systemd_and_criu() -> Result<(), String> {
     systemd().and_then(|()| criu::lacking())
+}
+
+fn controllers_and_criu() -> Result<(), String> {
+    controllers().and_then(|()| criu::lacking())
 }
 
 /// A container in a scope of this slice.
