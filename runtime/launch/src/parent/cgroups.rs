@@ -102,11 +102,12 @@ impl Parent<'_> {
         match state {
             ScopeState::Accepted => {
                 scope.accepted(cgroup, resources)?;
-                self.holder.iter_mut().for_each(Holder::await_closed);
+                self.holder.iter_mut().try_for_each(Holder::await_closed)?;
             }
             ScopeState::Started => {
                 scope.started(cgroup, resources)?;
-                (self.scope, self.holder) = (None, None);
+                // The job is kept: a launch that fails later stops the unit.
+                self.holder = None;
             }
         }
         Ok(())
