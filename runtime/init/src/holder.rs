@@ -24,8 +24,10 @@ use rustix::thread::set_name;
 use sys::clone::{Child, Clone, CloneFlags, HOLDER, clone3, clone3_bound};
 use sys::signal::{SignalSet, set_mask, signalfd};
 
-/// The time for which a holder without a parent waits for each message of systemd.
-const PATIENCE: Timespec = Timespec { tv_sec: 30, tv_nsec: 0 };
+/// The time after which a holder without a parent asks whether systemd knows the scope.
+const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+/// The number of times that it asks.
+const ASKED: usize = 15;
 /// The D-Bus signal at the end of a job.
 const JOB_REMOVED: &[u8] = b"JobRemoved";
 /// The result of a successful job in that signal: a text of four bytes (D-Bus specification, "Marshaling").
@@ -46,14 +48,15 @@ pub fn begin() -> Result<Child, Errno> {
 
 /// Creates a holder that systemd moves into the scope. `bus` is the connection on which the caller requests the scope;
 /// no signals but those of the scope's jobs arrive there. If the caller exits before the job has ended, the holder calls
-/// `finish` at the job's end, with true if the scope has started; `kept` are the descriptors that this needs. Returns the
-/// holder, and a pipe that hangs up when the holder has closed all other descriptors, among them the container's lock.
+/// `finish` at the job's end, with true if the scope has started; `kept` are the descriptors that this needs. `is_known`
+/// tells whether systemd has the scope: the caller may have been killed before it sent the request. Returns the holder, and a pipe that hangs up when the holder has closed all other descriptors, among them the container's lock.
 ///
 /// # Errors
 /// Those of clone3(2) and pipe2(2).
 pub fn begin_outside(
     bus: BorrowedFd<'_>,
     kept: [BorrowedFd<'_>; 2],
+    is_known: impl Fn() -> bool,
     finish: impl FnOnce(bool),
 ) -> Result<(Child, OwnedFd), Errno> {
     let parent = getpid();
@@ -66,7 +69,7 @@ pub fn begin_outside(
         Clone::Child => {
             if await_orphanage(parent, bus, kept).is_ok()
                 && is_open(bus)
-                && let Some(has_started) = await_end(bus)
+                && let Some(has_started) = await_end(bus, is_known)
             {
                 finish(has_started);
             }
@@ -104,10 +107,18 @@ fn is_open(bus: BorrowedFd<'_>) -> bool {
 }
 
 /// Reads from the connection until the job has ended. Returns whether it was successful; `None` if this is not known.
-fn await_end(bus: BorrowedFd<'_>) -> Option<bool> {
+fn await_end(bus: BorrowedFd<'_>, is_known: impl Fn() -> bool) -> Option<bool> {
     let has = |received: &[u8], text: &[u8]| received.windows(text.len()).any(|it| it == text);
     let mut buffer = [0; 2048];
-    while let Ok(1) = poll(&mut [PollFd::from_borrowed_fd(bus, PollFlags::IN)], Some(&PATIENCE)) {
+    let mut asked = 0;
+    while asked < ASKED {
+        if let Ok(0) = poll(&mut [PollFd::from_borrowed_fd(bus, PollFlags::IN)], Some(&PATIENCE)) {
+            asked += 1;
+            match is_known() {
+                true => continue,
+                false => return None,
+            }
+        }
         let received = match recv(bus, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((length, _)) => buffer.get(..length).unwrap_or_default(),
             Err(_) => return None,

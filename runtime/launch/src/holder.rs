@@ -1,5 +1,7 @@
 //! The process for which systemd creates a scope (`init::holder`).
 
+use core::time::Duration;
+
 use cgroup::{Cgroup, ScopeRequest};
 use init::{holder, hooks};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -35,7 +37,8 @@ impl Holder {
         let lock = cgroup.lock_limits()?;
         let directory = cgroup.dir_fd().ok_or(sys::Error::new("open", "cgroup", Errno::NOENT))?;
         let kept = [lock.as_fd(), directory];
-        let begun = holder::begin_outside(request.socket(), kept, |has_started| {
+        let is_known = || request.is_known();
+        let begun = holder::begin_outside(request.socket(), kept, is_known, |has_started| {
             // Nobody is left who could be told of a failure.
             let _ = match has_started {
                 true => request.limit(cgroup),
@@ -48,10 +51,28 @@ impl Holder {
 
     /// Waits until the holder has closed the descriptors that it had from this process. Else the container would stay
     /// locked when this process ends.
-    pub fn await_closed(&mut self) {
+    ///
+    /// # Errors
+    /// ESRCH if the holder was killed.
+    pub fn await_closed(&mut self) -> Result<(), sys::Error> {
         if let Some(closed) = self.closed.take() {
             while let Err(Errno::INTR) = poll(&mut [PollFd::new(&closed, PollFlags::IN)], None) {}
         }
+        match self.has_ended() {
+            true => Err(sys::Error::new("wait", "holder of the scope", Errno::SRCH)),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns whether the holder has ended. Only a kill by somebody else ends it.
+    pub fn has_ended(&self) -> bool {
+        sys::pidfd::wait_for_exit(&self.child.pidfd, Duration::ZERO)
+    }
+
+    /// Kills the holder.
+    pub fn end(&self) {
+        let _ = sys::signal::send(self.child.pidfd.as_fd(), SIGKILL);
+        let _ = hooks::wait(&self.child.pidfd);
     }
 
     /// Returns the holder's pid.
@@ -62,7 +83,6 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        let _ = sys::signal::send(self.child.pidfd.as_fd(), SIGKILL);
-        let _ = hooks::wait(&self.child.pidfd);
+        self.end();
     }
 }

@@ -88,7 +88,8 @@ impl Pending {
 #[derive(Debug)]
 pub struct PendingScope {
     plan: &'static Plan,
-    job: ScopeJob,
+    /// `None` once the end of the job is known.
+    job: Option<ScopeJob>,
     holder: ManuallyDrop<Holder>,
     cgroup: Cgroup,
 }
@@ -101,14 +102,15 @@ impl PendingScope {
         cgroup: Option<Cgroup>,
     ) -> Option<Self> {
         let holder = ManuallyDrop::new(holder?);
-        Some(Self { plan, job: job?, holder, cgroup: cgroup? })
+        Some(Self { plan, job: Some(job?), holder, cgroup: cgroup? })
     }
 
     /// Returns the socket that is readable when the job has ended; `None` if its end has been read already.
     pub fn socket(&mut self) -> Option<BorrowedFd<'_>> {
         // An error is reported by `started`.
-        let has_started = self.job.has_started().unwrap_or(true);
-        (!has_started).then(|| self.job.socket())
+        let job = self.job.as_mut()?;
+        let has_started = job.has_started().unwrap_or(true);
+        (!has_started).then(|| job.socket())
     }
 
     /// Waits until the job has ended, or until `child` has exited: the holder waits for the job of a container that has
@@ -136,10 +138,21 @@ impl PendingScope {
     /// # Errors
     /// Those of [`PendingScope::await_start`].
     pub fn started(mut self) -> Result<(), Error> {
-        if let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup {
-            self.job.started(&self.cgroup, resources)?;
+        if let (Some(mut job), Some(CgroupPlan::Scope { resources, .. })) =
+            (self.job.take(), &self.plan.cgroup)
+        {
+            job.started(&self.cgroup, resources)?;
         }
-        drop(ManuallyDrop::into_inner(self.holder));
+        self.holder.end();
         Ok(())
+    }
+}
+
+impl Drop for PendingScope {
+    fn drop(&mut self) {
+        // Without a holder, systemd does not notice that the scope has ended.
+        if let (Some(job), true) = (self.job.take(), self.holder.has_ended()) {
+            job.cancel(|| {});
+        }
     }
 }

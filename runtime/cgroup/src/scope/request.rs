@@ -77,6 +77,11 @@ impl<'a> ScopeRequest<'a> {
         Ok(made)
     }
 
+    /// Returns whether systemd has a unit of the scope's name.
+    pub fn is_known(&self) -> bool {
+        early::is_loaded(&self.unit.name)
+    }
+
     /// Sends the request for an early scope, and sets its limits. systemd will move the process `holder` to the scope. It
     /// must not exit until the job is done.
     ///
@@ -110,11 +115,7 @@ impl<'a> ScopeRequest<'a> {
     /// Those of [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created so far is removed.
     pub fn create(mut self, holder: Pid) -> Result<Cgroup, Error> {
         let rest = Cgroup::open_rest(self.location)?;
-        await_holder(&rest)?;
-        match rest.check_unused() {
-            Err(error) if !error.is_gone() => return Err(error),
-            _ => {}
-        }
+        await_unused(&rest)?;
         let list = self.list(holder);
         // systemd may still be about to remove the scope of an earlier container.
         let is_left = rest.unified_path().is_some() && self.location.is_unified();
@@ -144,21 +145,27 @@ impl<'a> ScopeRequest<'a> {
     }
 }
 
-/// Waits until the holder of an earlier container has left the scope, if it is the only process there.
-fn await_holder(rest: &Cgroup) -> Result<(), Error> {
-    let Some(directory) = rest.only_unified() else { return Ok(()) };
+/// Checks that the scope's cgroup has no processes, if there is one. Waits for the holder of an earlier container, which
+/// systemd may move there at any time.
+fn await_unused(rest: &Cgroup) -> Result<(), Error> {
     let is_holder = |pid: &Pid| {
         let name = sys::fs::read_proc_text(format!("/proc/{}/comm", pid.as_raw_nonzero()));
         name.is_ok_and(|name| name.trim_end().as_bytes() == HOLDER.to_bytes())
     };
-    let ended = processes::all(directory).and_then(|all| match all.is_empty() {
-        false if all.iter().all(is_holder) => {
-            wait::event(directory, "populated", 0, Deadline::after(JOB_TIMEOUT))
+    let deadline = Deadline::after(JOB_TIMEOUT);
+    loop {
+        let error = match rest.check_unused() {
+            Err(error) if !error.is_gone() => error,
+            _ => return Ok(()),
+        };
+        let Some(directory) = rest.only_unified() else { return Err(error) };
+        let holders = processes::all(directory).map(|all| all.iter().all(is_holder));
+        match holders
+            .and_then(|holders| Ok(holders && wait::event(directory, "populated", 0, deadline)?))
+        {
+            Err(error) if !error.is_gone() => return Err(error),
+            Ok(false) => return Err(error),
+            _ => {}
         }
-        _ => Ok(true),
-    });
-    match ended {
-        Err(error) if !error.is_gone() => Err(error),
-        _ => Ok(()),
     }
 }
