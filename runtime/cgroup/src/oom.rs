@@ -91,19 +91,6 @@ impl Cgroup {
         limits::open(directory, "memory.events", OFlags::RDONLY)?;
         OomWatch::unified(directory)
     }
-
-    /// Returns the number of the container's processes that were killed because memory ran out
-    /// (Linux 4.13).
-    ///
-    /// # Errors
-    /// [`Error::NoController`] if the memory controller is missing; failing system calls.
-    pub fn oom_kills(&self) -> Result<u64, Error> {
-        match (self.legacy.first(), &self.unified) {
-            (None, Some(unified)) => unified.directory.read_key("memory.events", "oom_kill"),
-            _ => v1::require(&self.legacy, Controller::Memory, "memory.oom_control")?
-                .read_key("memory.oom_control", "oom_kill"),
-        }
-    }
 }
 
 impl OomWatch {
@@ -288,7 +275,6 @@ mod tests {
         let mut cgroup = Cgroup::default();
         cgroup.unified = Some(Unified { place, directory: fixture.directory() });
         events(2, 1);
-        assert_eq!(cgroup.oom_kills(), Ok(2));
         let mut watch = cgroup.watch_oom().unwrap();
         assert_eq!(watch.read(), Ok(OomEvent::None));
         events(3, 1);

@@ -43,9 +43,8 @@ impl Cgroup {
     pub fn remove_empty(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let places = location.unified.iter().chain(legacy);
-        let is_of_systemd =
-            |place: &Place| place.path().rsplit('/').next().is_some_and(scope::is_loaded);
-        if location.unified.as_ref().is_some_and(is_of_systemd) {
+        let unit = location.unified.as_ref().and_then(|place| place.path().rsplit('/').next());
+        if unit.is_some_and(scope::is_loaded) {
             return Ok(());
         }
         let all: Vec<_> = places.filter(|place| !place.path().is_empty()).collect();
@@ -53,7 +52,7 @@ impl Cgroup {
         loop {
             let busy = busy_of(&all.iter().map(|place| place.directory()).collect::<Vec<_>>())?;
             if busy.is_empty() || deadline.left().is_none() {
-                return Ok(());
+                return unit.map_or(Ok(()), scope::stop_removed);
             }
             wait::moment(Duration::from_millis(1));
         }

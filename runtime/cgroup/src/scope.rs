@@ -17,6 +17,7 @@ pub use early::ScopeJob;
 pub(crate) use early::is_loaded;
 pub use request::ScopeRequest;
 
+use alloc::string::String;
 use core::time::Duration;
 
 use rustix::fd::OwnedFd;
@@ -166,16 +167,14 @@ pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
         return Ok(false);
     }
     if !is_loaded(&unit.name) {
-        return Cgroup::delete_directories(location).map(|()| true);
+        Cgroup::delete_directories(location)?;
+        // systemd may have received the request of a killed start meanwhile, and does not see the end then.
+        return Ok(!is_loaded(&unit.name));
     }
     let cgroup = Cgroup::open_rest(location)?;
     // Without a directory, the unit has ended and will be freed, or has failed.
     let Some(directory) = cgroup.only_unified() else { return Ok(false) };
     let ended = || -> Result<bool, Error> {
-        // A unit that has failed stays. Older versions of systemd count an OOM kill as a failure.
-        if cgroup.oom_kills().is_ok_and(|kills| kills > 0) {
-            return Ok(false);
-        }
         if directory.read_key("cgroup.events", "populated")? == 0 {
             return Ok(true);
         }
@@ -210,6 +209,16 @@ pub(crate) fn attach(unit: &Unit, pid: i32) -> Result<(), Error> {
 /// Stops a unit whose processes have all exited.
 pub(crate) fn stop_unit(unit: &Unit) -> Result<(), Error> {
     Ok(Manager::connect(unit)?.stop(unit)?)
+}
+
+/// Stops the scope `name` of the host's systemd, if its directory was removed after systemd had received the request.
+pub(crate) fn stop_removed(name: &str) -> Result<(), Error> {
+    match is_loaded(name) {
+        true => {
+            stop_unit(&Unit { name: name.into(), slice: String::new(), instance: Instance::System })
+        }
+        false => Ok(()),
+    }
 }
 
 /// Returns the task limit, if there is one.

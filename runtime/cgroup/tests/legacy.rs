@@ -222,7 +222,6 @@ fn out_of_memory_is_told() {
         let mut glutton = Inmate::new(&cgroup, "exec tail /dev/zero");
         assert_eq!(watch.wait(Duration::from_secs(20)), Ok(OomEvent::Oom));
         assert_eq!(glutton.signal(), Some(KILL));
-        assert_eq!(cgroup.oom_kills(), Ok(1));
         Cgroup::delete(&location).unwrap();
         while watch.wait(Duration::from_secs(20)) == Ok(OomEvent::Oom) {}
         assert_eq!(watch.read(), Ok(OomEvent::None), "the end was told");

@@ -38,6 +38,8 @@ pub fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
         Property::new("PIDs", Value::Array("u".to_string(), vec![Value::Uint32(pid)])),
         Property::new("Delegate", Value::Bool(true)),
         Property::new("DefaultDependencies", Value::Bool(false)),
+        // systemd frees a scope that failed, too: older versions count an OOM kill, and all that the holder is killed.
+        Property::new("CollectMode", Value::text("inactive-or-failed")),
     ];
     let accounting = ["MemoryAccounting", "CPUAccounting", io, "TasksAccounting"];
     properties.extend(accounting.map(|name| Property::new(name, Value::Bool(true))));
