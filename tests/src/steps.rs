@@ -17,6 +17,8 @@ pub struct Step {
     pub number: usize,
     /// The name of the step's kind.
     pub name: String,
+    /// What the step works on; may be empty.
+    pub object: String,
 }
 
 /// Returns the names of all kinds, with their actors.
@@ -44,18 +46,19 @@ pub fn kinds() -> BTreeSet<(&'static str, String)> {
     kinds
 }
 
-/// Returns the steps of a container's plan, the parent's first. `without` lists the fast paths to disable.
+/// Returns the steps of a container's plan, the parent's first. `command` is `plan` with the options before and after it.
+/// `without` lists the fast paths to disable.
 #[must_use]
-pub fn of(c: &Container<'_>, without: &str) -> Vec<Step> {
-    let call = c.bed.call(&["plan", "--format", "json", &c.bundle.to_string_lossy()]);
+pub fn of(c: &Container<'_>, command: &[&str], without: &str) -> Vec<Step> {
+    let bundle = c.bundle.to_string_lossy();
+    let call = c.bed.call(&[command, &["--format", "json", &bundle]].concat());
     let plan = call.env("DAYFLY_WITHOUT", without).run().ok();
     let plan: Value = serde_json::from_str(&plan.stdout).expect("plan");
     let steps = |actor: &'static str| {
         let list = plan[actor].as_array().cloned().unwrap_or_default();
-        list.into_iter().enumerate().map(move |(number, step)| Step {
-            actor,
-            number,
-            name: step["step"].as_str().unwrap_or_default().to_owned(),
+        list.into_iter().enumerate().map(move |(number, step)| {
+            let text = |key: &str| step[key].as_str().unwrap_or_default().to_owned();
+            Step { actor, number, name: text("step"), object: text("object") }
         })
     };
     steps("parent").chain(steps("init")).collect()
@@ -74,7 +77,7 @@ pub fn named_by(actor: &'static str, number: usize, error: &str) -> Option<Step>
         true => "find program".to_owned(),
         false => own.filter(|name| is_named(name)).max_by_key(|name| name.len())?.clone(),
     };
-    Some(Step { actor, number, name })
+    Some(Step { actor, number, name, object: String::new() })
 }
 
 /// The kinds of steps that were made to fail, with the kind of fault.

@@ -13,6 +13,8 @@ mod ground;
 pub mod labels;
 #[path = "faults/layers.rs"]
 pub mod layers;
+#[path = "faults/scopes.rs"]
+pub mod scopes;
 #[path = "faults/templates.rs"]
 pub mod templates;
 #[path = "faults/users.rs"]
@@ -88,11 +90,7 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
 /// The kinds of steps that do not occur on this host, with the reason.
 const NOT_HERE: &[(&str, &str, &str)] = &[
     ("parent", "enter resctrl group", "no resctrl file system, without which it is refused before"),
-    (
-        "parent",
-        "await scope",
-        "wants the host's systemd: systemd::early kills commands at any time",
-    ),
+    ("parent", "await scope", "wants systemd: struck by scripts/systemd-host SUITE faults::scopes"),
     ("init", "label keys", "wants SELinux: struck by scripts/bed guest-labels"),
     ("init", "label process", "wants SELinux, as above"),
     ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/bed guest-labels"),

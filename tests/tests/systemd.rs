@@ -14,7 +14,7 @@ use dayfly_tests::view::View;
 use dayfly_tests::{case, wait};
 use serde_json::{Value, json};
 use std::fs;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -49,10 +49,8 @@ const CASES: &[Case] = &[
 
 /// Returns an error unless systemd manages the host.
 pub fn systemd() -> Result<(), String> {
-    // The directory alone may have been made by anybody, for example for the shim's tests.
-    let sockets = ["/run/systemd/private", "/run/dbus/system_bus_socket"];
-    let listens = |path: &&str| UnixStream::connect(path).is_ok();
-    match fs::metadata("/run/systemd/system").is_ok() && sockets.iter().any(listens) {
+    // A connection that asks nothing makes systemd write a warning.
+    match fs::read_to_string("/proc/1/comm").is_ok_and(|name| name.trim() == "systemd") {
         true => Ok(()),
         false => Err("systemd is not pid 1 here: scripts/guest --systemd".to_owned()),
     }
@@ -134,6 +132,18 @@ impl Scope<'_> {
         wait::until_true("the unit to go", || self.show("LoadState") == "not-found");
         assert!(!self.directory().exists(), "{} is left", self.directory().display());
     }
+}
+
+/// Returns the units of systemd and the directories of system.slice whose names begin with `prefix`.
+pub fn left_in_slice(prefix: &str) -> Vec<String> {
+    let args = ["list-units", "--all", "--no-legend", "--plain", &format!("{prefix}*")];
+    let units = Command::new("systemctl").args(args).output().expect("systemctl").stdout;
+    let mut left: Vec<String> =
+        String::from_utf8_lossy(&units).lines().map(str::to_owned).collect();
+    let directories = fs::read_dir("/sys/fs/cgroup/system.slice").expect("slice").flatten();
+    let names = directories.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    left.extend(names.filter(|name| name.starts_with(prefix)));
+    left
 }
 
 fn show(unit: &str, property: &str) -> String {

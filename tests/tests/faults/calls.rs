@@ -98,7 +98,7 @@ impl Walk<'_> {
 
 /// Runs a command that makes a container once for each of the system calls that its processes make. Each run kills the
 /// process that makes the call, before the call. After each run, `delete --force` must leave nothing of the container.
-fn making(c: &Container<'_>, left: &dyn Fn() -> Vec<String>, call: &dyn Fn() -> Call) {
+pub fn making(c: &Container<'_>, left: &dyn Fn() -> Vec<String>, call: &dyn Fn() -> Call) {
     let check = |fault: &str, outcome: &Outcome| {
         // A process killed before execve(2) looks like a program that was killed.
         let quiet = outcome.code() == 0 || outcome.died_of_signal() || fault.ends_with("execve");

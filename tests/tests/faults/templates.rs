@@ -39,7 +39,15 @@ fn walk(name: &str, attempt: impl Fn(&str, usize, &str) -> (Option<Outcome>, boo
                     struck = Some(is_start || outcome.to_string().contains(&format!("{name}: ")));
                 }
                 if actor == "init" && struck == Some(true) {
-                    steps::struck(&Step { actor: "init", number, name: name.to_owned() }, kind);
+                    steps::struck(
+                        &Step {
+                            actor: "init",
+                            number,
+                            name: name.to_owned(),
+                            object: String::new(),
+                        },
+                        kind,
+                    );
                     found = true;
                 }
             }

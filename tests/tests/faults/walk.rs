@@ -13,6 +13,8 @@ pub struct Walk<'a> {
     pub c: Container<'a>,
     /// Flags of `create`.
     pub flags: Vec<String>,
+    /// Whether systemd makes the cgroup.
+    pub in_scope: bool,
     /// Runs before each `create`.
     pub prepare: Box<dyn Fn() + 'a>,
     /// Returns those remains that can't be found by the container's id.
@@ -25,6 +27,7 @@ impl<'a> Walk<'a> {
         Self {
             c: bundle.make(),
             flags: Vec::new(),
+            in_scope: false,
             prepare: Box::new(|| {}),
             left: Box::new(Vec::new),
         }
@@ -33,7 +36,11 @@ impl<'a> Walk<'a> {
     /// Returns the steps, as `plan` prints them.
     pub fn steps(&self) -> Vec<Step> {
         (self.prepare)();
-        let mut steps = steps::of(&self.c, "");
+        let plan = match self.in_scope {
+            true => &["--systemd-cgroup", "plan"][..],
+            false => &["plan"],
+        };
+        let mut steps = steps::of(&self.c, plan, "");
         // `plan` does not accept the flags of `create`.
         if self.flags.iter().any(|flag| flag == "--console-socket")
             && let Some(at) = steps.iter().position(|step| step.name == "make network")
@@ -46,7 +53,7 @@ impl<'a> Walk<'a> {
                 .for_each(|step| step.number += 1);
         }
         if self.flags.iter().any(|flag| flag == "--no-pivot") {
-            steps = steps::of(&self.c, "blank-namespace");
+            steps = steps::of(&self.c, plan, "blank-namespace");
             for step in &mut steps {
                 if step.name == "pivot root" {
                     step.name = "change root".to_owned();
@@ -59,7 +66,10 @@ impl<'a> Walk<'a> {
     fn create(&self) -> Call {
         (self.prepare)();
         let flags: Vec<&str> = self.flags.iter().map(String::as_str).collect();
-        self.c.bundle_call("create", &flags)
+        match self.in_scope {
+            true => self.c.scope_call("create", &flags),
+            false => self.c.bundle_call("create", &flags),
+        }
     }
 
     /// Makes a step fail in one `create`, and kill its process in a second one. Returns whether the step is executed

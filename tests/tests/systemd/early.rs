@@ -1,14 +1,14 @@
 //! Scopes whose directory exists before systemd has the scope: the program of `run` does not wait for systemd.
 
-use super::{Scope, V2, controllers, limited, scope, systemd};
+use super::{V2, controllers, left_in_slice, limited, scope, systemd};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
-use dayfly_tests::{case, wait};
+use dayfly_tests::{case, steps, wait};
 use rustix::process::Signal;
 use serde_json::json;
-use std::fs;
 use std::process::Command;
 use std::time::Duration;
+use std::{env, fs};
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -16,8 +16,8 @@ const CASES: &[Case] = &[
     case!(the_program_begins_first).needs(systemd).on(V2).unlike_runc(),
     case!(who_waits_for_the_job).needs(systemd).on(V2).unlike_runc(),
     case!(limits_at_the_first_instruction).needs(controllers).on(V2),
-    case!(nothing_is_left_of_many).needs(systemd).on(V2),
-    case!(one_name_again_and_again).needs(systemd).on(V2),
+    case!(nothing_is_left_of_many).needs(systemd).on(V2).alone(),
+    case!(one_name_again_and_again).needs(systemd).on(V2).alone(),
     case!(a_failed_unit_makes_way).needs(systemd).on(V2),
     case!(killed_runs).needs(systemd).on(V2).unlike_runc(),
     case!(refused_by_systemd).needs(systemd).on(V2),
@@ -25,19 +25,6 @@ const CASES: &[Case] = &[
     case!(beside_reexecution).needs(systemd).on(V2).unlike_runc().alone(),
     case!(siblings_end).needs(controllers).on(V2),
 ];
-
-/// Returns the steps of a container's parent, in the order of the plan.
-fn planned(c: &Scope<'_>, flags: &[&str]) -> Vec<String> {
-    let bundle = c.container.bundle.to_str().expect("path");
-    let args = [&["--systemd-cgroup", "plan", "--format", "json"], flags, &[bundle]].concat();
-    let plan = c.container.bed.call_bare(&args).run().ok().stdout;
-    let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
-    let step = |step: &serde_json::Value| {
-        let text = |key: &str| step[key].as_str().unwrap_or_default();
-        format!("{} {}", text("step"), text("object")).trim().to_owned()
-    };
-    plan["parent"].as_array().expect("steps").iter().map(step).collect()
-}
 
 /// The program begins once systemd has accepted the scope; its job is awaited afterwards.
 fn the_program_begins_first(bed: &Bed) {
@@ -57,16 +44,17 @@ fn the_program_begins_first(bed: &Bed) {
 /// A program that may be able to write its cgroup begins after the job, which would undo its changes; so do hooks.
 fn who_waits_for_the_job(bed: &Bed) {
     let awaited = |bundle, flags: &[&str]| {
-        let steps = planned(&scope(bed, bundle, "system.slice"), flags);
-        let at = |step: &str| steps.iter().position(|it| it == step);
+        let c = scope(bed, bundle, "system.slice");
+        let steps = steps::of(&c.container, &[&["--systemd-cgroup", "plan"], flags].concat(), "");
+        let at = |name: &str| steps.iter().position(|step| step.name == name);
         assert!(at("enter cgroup") < at("clone") || at("clone").is_none(), "{steps:?}");
-        let waits = steps.iter().filter(|step| step.starts_with("await scope")).cloned();
-        waits.collect::<Vec<_>>().join(", ")
+        let waits = steps.iter().filter(|step| step.name == "await scope");
+        waits.map(|step| step.object.clone()).collect::<Vec<_>>().join(", ")
     };
     let run = ["--run"];
-    let started = "await scope started";
-    assert_eq!(awaited(bed.bundle(), &run), "await scope accepted");
-    assert_eq!(awaited(bed.bundle(), &[]), "await scope accepted");
+    let started = "started";
+    assert_eq!(awaited(bed.bundle(), &run), "accepted");
+    assert_eq!(awaited(bed.bundle(), &[]), "accepted");
     let admin = json!(["CAP_SYS_ADMIN"]);
     assert_eq!(awaited(bed.bundle().set("/process/capabilities/bounding", admin), &run), started);
     let writable = json!({ "destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup" });
@@ -104,38 +92,63 @@ fn limits_at_the_first_instruction(bed: &Bed) {
     c.delete();
 }
 
-/// Returns the units of systemd and the directories of the slice whose names begin with `prefix`.
-fn left(prefix: &str) -> Vec<String> {
-    let args = ["list-units", "--all", "--no-legend", "--plain", &format!("{prefix}*")];
-    let units = Command::new("systemctl").args(args).output().expect("systemctl").stdout;
-    let mut left: Vec<String> =
-        String::from_utf8_lossy(&units).lines().map(str::to_owned).collect();
-    let directories = fs::read_dir("/sys/fs/cgroup/system.slice").expect("slice").flatten();
-    let names = directories.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    left.extend(names.filter(|name| name.starts_with(prefix)));
-    left
+/// Returns the number of rounds: with `DAYFLY_MANY`, that of a host after thousands of starts.
+fn rounds(usual: usize, many: usize) -> usize {
+    if env::var_os("DAYFLY_MANY").is_some() { many } else { usual }
+}
+
+/// What systemd says of the host: its state, the units that failed, and its own warnings.
+fn said_of_the_host() -> Vec<String> {
+    let commands = [
+        "systemctl is-system-running",
+        "systemctl list-units --failed --no-legend --plain",
+        "journalctl --quiet --no-pager --output cat --priority warning _PID=1",
+    ];
+    let say = |command: &str| {
+        let said = Command::new("sh").args(["-c", command]).output().expect("sh").stdout;
+        String::from_utf8_lossy(&said).into_owned()
+    };
+    commands.map(say).to_vec()
+}
+
+/// Asserts that `work` leaves neither units nor cgroups, and that systemd says of the host what it said before.
+fn leaves_nothing(work: impl FnOnce()) {
+    let before = said_of_the_host();
+    work();
+    wait::until_none("units and cgroups", || left_in_slice("test-"));
+    assert_eq!(said_of_the_host(), before);
 }
 
 /// Programs that end before the job does.
 fn nothing_is_left_of_many(bed: &Bed) {
     let c = scope(bed, bed.bundle().args(&["/bin/true"]), "system.slice");
-    for _ in 0..100 {
-        let other = scope(bed, bed.bundle().args(&["/bin/true"]), "system.slice");
-        other.call("run", &[]).ok();
-    }
-    for _ in 0..20 {
-        c.call("create", &[]).ok();
-        c.container.delete_force().ok();
-    }
-    wait::until_none("units and cgroups", || left("test-"));
+    leaves_nothing(|| {
+        for round in 0..rounds(100, 10_000) {
+            let id = format!("{}-{round}", c.container.id);
+            let path = json!(format!("system.slice:test:{id}"));
+            let other = bed.bundle().args(&["/bin/true"]).set("/linux/cgroupsPath", path);
+            let other = other.make_as(&id);
+            other.scope_call("run", &[]).run().ok();
+            let _ = fs::remove_dir_all(&other.bundle);
+        }
+        for _ in 0..rounds(20, 1000) {
+            c.call("create", &[]).ok();
+            c.container.delete_force().ok();
+        }
+    });
 }
 
 fn one_name_again_and_again(bed: &Bed) {
     let c = scope(bed, bed.bundle().args(&["/bin/true"]), "system.slice");
-    for _ in 0..40 {
-        c.call("run", &[]).ok();
-    }
-    c.is_gone();
+    let path = json!(format!("system.slice:test:{}", c.container.id));
+    let other = bed.bundle().args(&["/bin/true"]).set("/linux/cgroupsPath", path).make();
+    leaves_nothing(|| {
+        for _ in 0..rounds(40, 1000) {
+            c.call("run", &[]).ok();
+            c.call("run", &[]).ok();
+            other.scope_call("run", &[]).run().ok();
+        }
+    });
 }
 
 /// A unit that failed earlier, and has no cgroup any more.
@@ -179,24 +192,25 @@ fn refused_by_systemd(bed: &Bed) {
 fn beside(bed: &Bed, command: &str, runs: usize) {
     let script = format!("while :; do systemctl {command}; sleep 0.2; done");
     let mut loops = Command::new("sh").args(["-c", &script]).spawn().expect("sh");
-    for _ in 0..runs {
-        let c = scope(bed, bed.bundle().args(&["/bin/true"]), "system.slice");
-        c.call("run", &[]).ok();
+    let c = scope(bed, bed.bundle().args(&["/bin/true"]), "system.slice");
+    for round in 0..runs {
+        let outcome = c.call("run", &[]);
+        assert_eq!(outcome.code(), 0, "round {round}: {outcome}");
     }
     let c = scope(bed, bed.bundle(), "system.slice").detached();
     loops.kill().expect("kill");
     loops.wait().expect("wait");
     wait::until_true("systemd", || c.show("ActiveState") == "active");
     c.delete();
-    wait::until_none("units and cgroups", || left("test-"));
+    wait::until_none("units and cgroups", || left_in_slice("test-"));
 }
 
 fn beside_reloads(bed: &Bed) {
-    beside(bed, "daemon-reload", 60);
+    beside(bed, "daemon-reload", rounds(60, 1000));
 }
 
 fn beside_reexecution(bed: &Bed) {
-    beside(bed, "daemon-reexec", 30);
+    beside(bed, "daemon-reexec", rounds(30, 200));
 }
 
 /// systemd takes controllers away from a slice when the last scope that needs them ends. A scope that is about to be
@@ -210,7 +224,7 @@ fn siblings_end(bed: &Bed) {
     let sibling =
         "while :; do systemd-run --scope --quiet --slice dftest.slice -p Delegate=yes true; done";
     let mut siblings = Command::new("sh").args(["-c", sibling]).spawn().expect("sh");
-    for _ in 0..30 {
+    for _ in 0..rounds(30, 1000) {
         let c = scope(bed, limited(bed, limits.clone()).sh(at), "dftest.slice");
         assert_eq!(c.call("run", &[]).ok().stdout, "67108864\n50\n");
     }
