@@ -4,15 +4,9 @@
 //! The environment variable [`plan::WITHOUT`] names the fast paths that dayfly omits. It exists for this experiment
 //! only.
 
-use crate::Error;
-use crate::arguments::{Common, Timing};
-use crate::race::{Operation, Series, races};
-use crate::results;
-use crate::session::{Experiment, Outcome, own};
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
+use crate::race::races;
 use crate::steps::{self, Cost};
-use clap::Args;
-use measure::chart::Picture;
 use plan::FastPaths;
 
 /// `ablation`.

@@ -38,7 +38,6 @@ pub fn is_split() -> bool {
 }
 
 /// Returns an explanation of the CPU times in reports.
-#[must_use]
 pub fn note(is_split: bool) -> &'static str {
     if is_split {
         "CPU: by the scheduler's clock, with the children that were waited for\n"

@@ -30,7 +30,6 @@ pub enum Format {
 
 impl Format {
     /// Returns the format of a single traced start; tables and JSON have the figures of all starts.
-    #[must_use]
     pub fn of_one_start(self) -> Option<trace::Format> {
         match self {
             Self::Table | Self::Json => None,
@@ -82,7 +81,6 @@ pub struct Forms {
 
 impl Forms {
     /// Returns whether the output is JSON.
-    #[must_use]
     pub fn is_json(&self) -> bool {
         self.json || self.format == Format::Json
     }

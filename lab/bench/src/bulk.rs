@@ -6,23 +6,12 @@
 
 mod podman;
 
-use crate::arguments::some;
 use crate::cgroup::can_limit;
-use crate::container::{Container, Fault};
-use crate::figures::Figures;
+use crate::harness::*;
 use crate::process::Sample;
-use crate::race::{Rounds, in_turns};
-use crate::results;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand, first};
 use crate::view::View;
-use crate::{Error, burst, concurrent};
-use clap::Args;
-use measure::statistics::median;
+use crate::{burst, concurrent};
 use podman::Podman;
-use report::count::counted;
-use report::interrupt;
-use serde_json::{Value, json};
 
 /// `bulk`.
 #[derive(Debug, Args)]

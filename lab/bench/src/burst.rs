@@ -1,21 +1,10 @@
 //! `burst`: runs many containers with several in flight, and probes the host's responsiveness meanwhile.
 
-use crate::arguments::{Common, some};
-use crate::container::Container;
-use crate::figures::Figures;
+use crate::concurrent;
+use crate::harness::*;
 use crate::probe::{Health, Probe};
-use crate::race::{Rounds, in_turns};
-use crate::results;
-use crate::session::{Experiment, Outcome, all};
-use crate::stand::{Entrant, Stand, first};
-use crate::{Error, concurrent};
-use clap::Args;
-use measure::chart::{Axis, Picture};
-use measure::statistics::Summary;
-use report::interrupt;
-use serde::Serialize;
+use crate::session::all;
 use std::thread;
-use std::time::Duration;
 use sys::clone::CloneFlags;
 use topology::limit::{LONGEST_WAIT, Limit};
 

@@ -40,7 +40,6 @@ impl Parent {
     }
 
     /// Returns the parent cgroup `name` that an earlier experiment has left, if it exists in any hierarchy.
-    #[must_use]
     pub fn left(name: &str) -> Option<Self> {
         let directories: Vec<PathBuf> =
             tops().into_iter().map(|top| top.join(name)).filter(|left| left.exists()).collect();
@@ -66,7 +65,6 @@ impl Parent {
     }
 
     /// Returns the number of hierarchies in which the parent exists.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.directories.iter().filter(|directory| directory.exists()).count()
     }
@@ -112,13 +110,11 @@ fn tell(result: Result<(), Error>) {
 }
 
 /// Returns the mount points of all hierarchies in this process's view.
-#[must_use]
 pub fn tops() -> Vec<PathBuf> {
     hierarchies(View::current())
 }
 
 /// Returns whether `controller` is available in this process's view, so that it can limit containers.
-#[must_use]
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");
     if View::current() == View::V2 {

@@ -47,7 +47,6 @@ pub struct Circumstances {
 
 impl Circumstances {
     /// Collects everything; a value that the host does not report is `-`.
-    #[must_use]
     pub fn take(container: String, runtimes: Vec<Runtime>, state: &Path) -> Self {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let uname = rustix::system::uname();
@@ -76,7 +75,6 @@ impl Circumstances {
     }
 
     /// Records the circumstances of an experiment whose containers, if any, are not the harness's.
-    #[must_use]
     pub fn of_host(container: &str) -> Self {
         Self::take(container.to_owned(), Vec::new(), Path::new("/run"))
     }
@@ -100,7 +98,6 @@ impl Circumstances {
     }
 
     /// Formats the circumstances as lines of text.
-    #[must_use]
     pub fn to_text(&self) -> String {
         let mut table = Table::without_headings().left(&[0, 1]);
         for (name, fact) in self.facts() {

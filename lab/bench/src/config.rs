@@ -39,7 +39,6 @@ pub enum Profile {
 
 impl Profile {
     /// Returns the owner of the root filesystem.
-    #[must_use]
     pub fn owner(self) -> u32 {
         if self == Self::Userns { MAPPED_ROOT } else { 0 }
     }
@@ -48,7 +47,6 @@ impl Profile {
 /// Returns the configuration of a container of the kind `profile`, with its root filesystem in `rootfs`. For
 /// [`Profile::Joined`], the configuration has new namespaces; [`join`] replaces some of them by those of another
 /// container.
-#[must_use]
 pub fn podman(profile: Profile) -> Value {
     let mut config = spec::defaults::podman();
     config["hostname"] = json!("bench");

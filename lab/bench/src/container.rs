@@ -235,14 +235,12 @@ impl<'a> Container<'a> {
     }
 
     /// Returns the program's pid, between [`Self::create`] and [`Self::exit`].
-    #[must_use]
     pub fn pid(&self) -> Option<Pid> {
         self.pid.get()
     }
 
     /// Returns the runtime's command line: its state directory, `arguments`, and the entrant's own options after the
     /// command's name; stdout is discarded.
-    #[must_use]
     pub fn command(&self, arguments: &[&OsStr]) -> Command {
         let runtime = &self.entrant.runtime;
         let mut command = Command::new(&runtime.path);
@@ -276,7 +274,6 @@ impl<'a> Container<'a> {
     }
 
     /// Returns the arguments of `run` or `create`.
-    #[must_use]
     pub fn with_bundle<'b>(&'b self, step: &'b str) -> Vec<&'b OsStr> {
         let own = self.entrant.start_options.iter().map(AsRef::as_ref);
         let template = self.template.iter().flat_map(|name| ["--template".as_ref(), name.as_ref()]);

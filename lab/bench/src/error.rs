@@ -47,7 +47,6 @@ impl Error {
     }
 
     /// Tells what was done when a runtime failed.
-    #[must_use]
     pub fn during(self, what: impl fmt::Display) -> Self {
         match self {
             Self::Out(reason) => Self::Out(format!("{what}: {reason}")),

@@ -27,19 +27,12 @@ mod schedule;
 pub use arguments::Faas;
 pub use schedule::Workload;
 
-use crate::Error;
-use crate::arguments::{Common, Named as _};
 use crate::burst;
-use crate::race::{Rounds, in_turns};
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand, first};
+use crate::harness::*;
 use agent::Agent;
 use arguments::{Arrivals, MINUTES, Policy, Regular};
-use measure::bootstrap::{self, Estimate, Pairing};
 use meter::By;
 use replay::Replayed;
-use report::interrupt;
-use serde::Serialize;
 use std::ops::AddAssign;
 
 /// The results of one runtime with one policy, over all rounds.

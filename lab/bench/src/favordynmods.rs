@@ -5,23 +5,14 @@
 //! switches the option only on request (`--switch`). It then uses `dayfly host favordynmods auto`. That command ends
 //! with the experiment, even if the experiment is killed, and restores the option.
 
-use crate::arguments::some;
-use crate::container::Container;
-use crate::process::{self, Sample};
-use crate::race::{Rounds, in_turns, series_by_step};
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
-use crate::{Error, runtime};
-use clap::Args;
-use report::time::time;
-use serde_json::Value;
+use crate::harness::*;
+use crate::process::Sample;
+use crate::runtime;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// `favordynmods`.
 #[derive(Debug, Args)]

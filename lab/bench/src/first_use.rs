@@ -5,18 +5,11 @@
 //! filter, so no cache contains the filter. The experiment uses caches of its own: dayfly's cache is in a tmpfs that
 //! covers the host's cache in the experiment's mount namespace; crun's cache is below its `--root`.
 
-use crate::arguments::Timing;
-use crate::container::Container;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
+use crate::steps;
 use crate::view::Cover;
-use crate::{Error, steps};
-use clap::Args;
-use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `first-use`.

@@ -6,21 +6,12 @@
 mod perf;
 mod stacks;
 
-use crate::Error;
-use crate::arguments::some;
 use crate::burst::{self, Load};
+use crate::harness::*;
 use crate::layers::{self, Mode};
-use crate::results;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
-use clap::Args;
-use measure::chart::{self, Picture};
-use measure::progress::Progress;
+use measure::chart;
 use perf::Perf;
-use report::Table;
-use report::count::counted;
-use serde::Serialize;
-use stacks::{LOCKS, OTHER, SUBJECTS, Stacks, USER, subject, waits};
+use stacks::{Stacks, classes, subject, subjects, waits};
 use std::collections::BTreeMap;
 
 /// `flame`.
@@ -64,55 +55,51 @@ struct Row {
 
 impl Experiment for Flame {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        experiment(self, stand, entrants)
+        let racers = match self.layers {
+            0 => entrants.to_vec(),
+            count => layers::racers(stand, entrants, count, &self.modes)?,
+        };
+        burst::warm_up(stand, &racers)?;
+        let mut progress = Progress::new();
+        let mut rows = Vec::new();
+        let mut failures = Vec::new();
+        for (at, racer) in racers.iter().enumerate() {
+            if racer.is_out() {
+                continue;
+            }
+            progress.tell("flame", at, self.count);
+            let perf = Perf::ready(stand.directory(), self.frequency)?;
+            let mut load = Load::default();
+            burst::burst(stand, racer, self.width, self.count, &mut load)?;
+            let stacks = stacks::fold(&perf.seen()?, &["dayfly-bench", "perf", "perf-exec"]);
+            if load.failed > 0 {
+                failures.push(format!(
+                    "{}: {} failed: {}",
+                    racer.name,
+                    load.failed,
+                    load.reason.unwrap_or_default()
+                ));
+            }
+            if stacks.is_empty() {
+                racer.leave("perf has seen nothing");
+            } else {
+                rows.push(row(&racer.name, stacks));
+            }
+        }
+        drop(progress);
+        for (entrant, racer) in entrants.iter().zip(&racers) {
+            if let Some(reason) = racer.failure() {
+                entrant.leave(reason);
+            }
+        }
+        Ok(Outcome {
+            text: text(self, &rows) + &failures.join("\n"),
+            json: vec![("rows", results::value(&rows)?)],
+            csv: csv(&rows),
+            pictures: rows.iter().map(|row| picture(self, row)).collect(),
+            ..Outcome::default()
+        })
     }
-}
-
-fn experiment(options: &Flame, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-    let racers = match options.layers {
-        0 => entrants.to_vec(),
-        count => layers::racers(stand, entrants, count, &options.modes)?,
-    };
-    burst::warm_up(stand, &racers)?;
-    let mut progress = Progress::new();
-    let mut rows = Vec::new();
-    let mut failures = Vec::new();
-    for (at, racer) in racers.iter().enumerate() {
-        if racer.is_out() {
-            continue;
-        }
-        progress.tell("flame", at, options.count);
-        let perf = Perf::ready(stand.directory(), options.frequency)?;
-        let mut load = Load::default();
-        burst::burst(stand, racer, options.width, options.count, &mut load)?;
-        let stacks = stacks::fold(&perf.seen()?, &["dayfly-bench", "perf", "perf-exec"]);
-        if load.failed > 0 {
-            failures.push(format!(
-                "{}: {} failed: {}",
-                racer.name,
-                load.failed,
-                load.reason.unwrap_or_default()
-            ));
-        }
-        if stacks.is_empty() {
-            racer.leave("perf has seen nothing");
-        } else {
-            rows.push(row(&racer.name, stacks));
-        }
-    }
-    drop(progress);
-    for (entrant, racer) in entrants.iter().zip(&racers) {
-        if let Some(reason) = racer.failure() {
-            entrant.leave(reason);
-        }
-    }
-    Ok(Outcome {
-        text: text(options, &rows) + &failures.join("\n"),
-        json: vec![("rows", results::value(&rows)?)],
-        csv: csv(&rows),
-        pictures: rows.iter().map(|row| picture(options, row)).collect(),
-        ..Outcome::default()
-    })
 }
 
 fn row(name: &str, stacks: Stacks) -> Row {
@@ -121,19 +108,17 @@ fn row(name: &str, stacks: Stacks) -> Row {
     let sum = |fits: &dyn Fn(&[String]) -> bool| {
         share(stacks.iter().filter(|(stack, _)| fits(stack)).map(|(_, samples)| samples).sum())
     };
-    let names = SUBJECTS.iter().map(|(name, _)| *name).chain([OTHER, USER]);
-    let subjects = names.map(|name| (name, sum(&|stack| subject(stack) == name))).collect();
+    let subjects = subjects().map(|name| (name, sum(&|stack| subject(stack) == name))).collect();
     Row { runtime: name.to_owned(), samples, subjects, locks: sum(&waits), stacks }
 }
 
 fn text(options: &Flame, rows: &[Row]) -> String {
-    let names = SUBJECTS.iter().map(|(name, _)| *name).chain([OTHER, USER]);
     let headings: Vec<&str> =
-        [""].into_iter().chain(names.clone()).chain(["waiting for locks", "samples"]).collect();
+        [""].into_iter().chain(subjects()).chain(["waiting for locks", "samples"]).collect();
     let mut table = Table::new(&headings);
     for row in rows {
         let mut cells = vec![row.runtime.clone()];
-        cells.extend(names.clone().map(|name| format!("{:.1}", row.subjects[name])));
+        cells.extend(subjects().map(|name| format!("{:.1}", row.subjects[name])));
         cells.extend([format!("{:.1}", row.locks), row.samples.to_string()]);
         table.row(cells);
     }
@@ -163,6 +148,6 @@ fn picture(options: &Flame, row: &Row) -> Picture {
             options.width
         ),
         stacks: row.stacks.clone(),
-        classes: [("waiting for locks", LOCKS)].into_iter().chain(SUBJECTS).map(class).collect(),
+        classes: classes().map(class).collect(),
     })
 }

@@ -10,19 +10,12 @@ mod tell;
 mod uses;
 pub mod work;
 
-use crate::arguments::{Common, Named as _, some};
+use crate::harness::*;
 use crate::place::is_in_memory;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
 use crate::view::View;
-use crate::{Error, cgroup, circumstances};
-use clap::{Args, ValueEnum};
+use crate::{cgroup, circumstances};
 use ground::Ground;
-use measure::progress::Progress;
 use report::size;
-use report::time::time;
-use serde::Serialize;
-use std::time::Duration;
 use uses::Site;
 
 /// `groups`.

@@ -4,20 +4,13 @@
 //! Hall and Ramachandran ask whether a function starts faster if its profile is reduced to the
 //! calls that the function makes, and leave the question open.
 
-use crate::Error;
-use crate::arguments::{Timing, some};
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
 use crate::{staircase, steps};
-use clap::Args;
 use profile::calls::Made;
 use profile::follow::Stop;
 use profile::learner::Learner;
 use profile::narrow::narrow;
 use profile::saved::Cost;
-use report::{Table, interrupt};
-use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// `learned`.

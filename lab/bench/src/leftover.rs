@@ -135,66 +135,59 @@ fn unescaped(text: &str) -> PathBuf {
     PathBuf::from(escapes.iter().fold(text.to_owned(), |text, (octal, is)| text.replace(octal, is)))
 }
 
-/// The result of a cleanup.
-#[derive(Debug, Default)]
-pub struct Cleared {
-    /// A line for each removed experiment.
-    pub told: Vec<String>,
-    /// The errors of things that can't be removed.
-    pub failed: Vec<Error>,
-}
-
-/// Removes everything that ended experiments have left behind.
+/// Removes everything that killed experiments have left behind. Returns a line for each removed experiment, or why it
+/// can't be removed.
 ///
 /// # Errors
 /// A signal arrived.
-pub fn clear() -> Result<Cleared, Error> {
+pub fn clear() -> Result<Vec<Result<String, Error>>, Error> {
     let mut names = BTreeSet::new();
-    for top in tops() {
+    for top in [place::directory(""), place::state("")] {
         let entries = fs::read_dir(top).into_iter().flatten().flatten();
         let found = entries.filter_map(|entry| entry.file_name().into_string().ok());
         names.extend(found.filter(|name| is_name(name)));
     }
-    let mut cleared = Cleared::default();
+    let mut cleared = Vec::new();
     for name in names {
         interrupt::check()?;
-        let state = place::state(&name);
-        let dead = dead([place::directory(&name), state.clone()]);
-        // A runtime that outlives its experiment would make the files again, so they are left to the next cleanup.
-        // Runtimes in the stand's cgroup are killed when the cgroup is removed.
-        if dead.is_empty() || is_named_by_a_process(&state, &name) {
-            continue;
-        }
-        // Cgroups have no marks: they belong to the stand as long as its state directory exists.
-        let is_whole = dead.iter().any(|(place, _)| *place == state);
-        let left = if is_whole { Parent::left(&name) } else { None };
-        let cgroups = left.as_ref().map_or(0, Parent::count);
-        if let Some(Err(error)) = left.map(|parent| parent.remove()) {
-            cleared.failed.push(error);
-            continue;
-        }
-        let mut mounts = 0;
-        let mut failed = false;
-        for (place, _lock) in &dead {
-            match remove(place) {
-                Ok(count) => mounts += count,
-                Err(error) => {
-                    failed = true;
-                    cleared.failed.push(error);
-                    // The state directory is removed last: without it, the rest can't be found.
-                    break;
-                }
-            }
-        }
-        if !failed {
-            cleared.told.push(format!(
-                "{name}: {}, {} and its directories removed",
-                counted(cgroups, "cgroup"),
-                counted(mounts, "mount")
-            ));
-        }
+        cleared.extend(clear_one(&name).transpose());
     }
     Ok(cleared)
+}
+
+/// Removes what the experiment of this name has left, if it has been killed.
+fn clear_one(name: &str) -> Result<Option<String>, Error> {
+    let state = place::state(name);
+    let dead = dead([place::directory(name), state.clone()]);
+    // A runtime that outlives its experiment would make the files again, so they are left to the next cleanup.
+    // Runtimes in the stand's cgroup are killed when the cgroup is removed.
+    if dead.is_empty() || is_named_by_a_process(&state, name) {
+        return Ok(None);
+    }
+    // Cgroups have no marks: they belong to the stand as long as its state directory exists.
+    let is_whole = dead.iter().any(|(place, _)| *place == state);
+    let left = if is_whole { Parent::left(name) } else { None };
+    let cgroups = counted(left.as_ref().map_or(0, Parent::count), "cgroup");
+    left.map_or(Ok(()), |parent| parent.remove())?;
+    // The state directory is removed last: without it, the rest can't be found.
+    let mounts = dead.iter().map(|(place, _lock)| remove(place)).sum::<Result<usize, _>>()?;
+    let mounts = counted(mounts, "mount");
+    Ok(Some(format!("{name}: {cgroups}, {mounts} and its directories removed")))
+}
+
+/// `dayfly bench gc`.
+///
+/// # Errors
+/// The first that prevents a removal.
+pub fn command() -> Result<(), Error> {
+    let mut result = Ok(());
+    for left in clear()? {
+        match left {
+            Ok(told) => println!("{told}"),
+            Err(error) => result = result.and(Err(error)),
+        }
+    }
+    result
 }
 
 /// Returns whether the command line of a process outside the cgroup `group` contains `path`. A runtime's command line
@@ -214,11 +207,6 @@ fn is_named_by_a_process(path: &Path, group: &str) -> bool {
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).any(names)
     })
-}
-
-/// Returns the directories that contain stands.
-fn tops() -> Vec<PathBuf> {
-    vec![place::directory(""), place::state("")]
 }
 
 #[cfg(test)]

@@ -28,58 +28,79 @@
     reason = "figures are rounded"
 )]
 
-pub mod ablation;
-pub mod accounting;
-pub mod arguments;
-pub mod bulk;
-pub mod burst;
-pub mod cgroup;
-pub mod circumstances;
+mod ablation;
+mod accounting;
+mod arguments;
+mod bulk;
+mod burst;
+mod cgroup;
+mod circumstances;
 mod concurrent;
-pub mod config;
-pub mod container;
+mod config;
+mod container;
 mod engine;
-pub mod error;
-pub mod faas;
-pub mod favordynmods;
+mod error;
+mod faas;
+mod favordynmods;
 mod figures;
-pub mod first_use;
-pub mod flame;
-pub mod groups;
+mod first_use;
+mod flame;
+mod groups;
+mod harness;
 mod held;
-pub mod kubernetes;
-pub mod layers;
-pub mod learned;
-pub mod leftover;
-pub mod lookups;
-pub mod memory;
-pub mod mounts;
+mod kubernetes;
+mod layers;
+mod learned;
+mod leftover;
+mod lookups;
+mod memory;
+mod mounts;
 pub mod options;
-pub mod outcome;
-pub mod place;
-pub mod pools;
-pub mod probe;
-pub mod process;
+mod outcome;
+mod place;
+mod pools;
+mod probe;
+mod process;
 mod python;
-pub mod race;
-pub mod report;
-pub mod restore;
-pub mod results;
-pub mod rootfs;
-pub mod runtime;
-pub mod scale;
-pub mod session;
-pub mod shim;
-pub mod spaced;
-pub mod staircase;
-pub mod stand;
-pub mod start;
+mod race;
+mod report;
+mod restore;
+mod results;
+mod rootfs;
+mod runtime;
+mod scale;
+mod session;
+mod shim;
+mod spaced;
+mod staircase;
+mod stand;
+mod start;
 mod steps;
-pub mod templates;
-pub mod trace;
-pub mod unshare;
-pub mod view;
-pub mod weigh;
-pub mod weight;
+mod templates;
+mod trace;
+mod unshare;
+mod view;
+mod weigh;
+mod weight;
 
-pub use error::Error;
+use ::report::interrupt::{self, Second};
+use ::report::usage;
+use error::Error;
+use options::Options;
+use std::process::ExitCode;
+
+/// The program: executes the command of its command line.
+pub fn main() -> ExitCode {
+    // `dayfly trace` is one of the experiments, but has its own command.
+    let name = match std::env::args_os().nth(1) {
+        Some(word) if word == "trace" => "dayfly",
+        _ => "dayfly bench",
+    };
+    let command = usage::arguments_as::<Options>(name).command;
+    report::end_with_the_report();
+    let result = interrupt::catch(Second::Waits).map_err(Error::from);
+    match result.and_then(|()| command.execute()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => usage::fail(error),
+    }
+}

@@ -5,24 +5,15 @@
 //! well (`runtime/seccomp/src/names.rs`). A separate program calls libseccomp, so that this program does not depend on
 //! the library.
 
-use crate::arguments::{Forms, some};
-use crate::circumstances::Circumstances;
-use crate::figures::Figures;
+use crate::harness::*;
 use crate::results::Out;
-use crate::{Error, process, session};
-use clap::Args;
-use measure::progress::Progress;
-use report::count::counted;
-use report::interrupt;
 use seccomp::Arch;
 use serde::Deserialize;
-use serde_json::{Value, json};
 use spec::defaults::CAPABILITIES;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 /// `lookups`.
 #[derive(Debug, Args)]

@@ -4,16 +4,13 @@
 mod idle;
 mod limit;
 
-use crate::arguments::{Common, some};
+use crate::burst;
 use crate::cgroup::can_limit;
-use crate::figures::{Figures, Sample};
-use crate::race::{Operation, Rounds, go, in_turns, sleepers};
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand, first};
+use crate::figures::Sample;
+use crate::harness::*;
+use crate::race::{go, sleepers};
 use crate::view::View;
 use crate::weight::Way;
-use crate::{Error, burst};
-use clap::{Args, ValueEnum};
 use report::size;
 
 /// `memory`.

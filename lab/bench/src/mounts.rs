@@ -2,16 +2,10 @@
 //!
 //! The mounts are made in a mount namespace of the experiment's own, invisible to the host.
 
-use crate::arguments::some;
-use crate::race::{Operation, Rounds, Series, race};
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand, first};
-use crate::{Error, steps, view};
-use clap::Args;
-use report::count::counted;
+use crate::harness::*;
+use crate::{steps, view};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 use std::fs;
-use std::path::{Path, PathBuf};
 
 /// `mounts`.
 #[derive(Debug, Args)]

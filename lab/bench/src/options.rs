@@ -1,36 +1,12 @@
 //! The command line.
 
-use crate::ablation::Ablation;
-use crate::bulk::Bulk;
-use crate::burst::Burst;
-use crate::config::Bundle;
-use crate::faas::Faas;
-use crate::favordynmods::FavorDynmods;
-use crate::first_use::FirstUse;
-use crate::flame::Flame;
-use crate::groups::{Groups, work::Work};
-use crate::kubernetes::Kubernetes;
-use crate::layers::Layers;
-use crate::learned::Learned;
-use crate::lookups::Lookups;
-use crate::memory::Memory;
-use crate::mounts::Mounts;
-use crate::pools::Pools;
-use crate::report::Report;
-use crate::restore::Restore;
-use crate::session::With;
-use crate::shim::{Shim, daemon::ShimDaemon};
-use crate::spaced::Spaced;
-use crate::staircase::Staircase;
-use crate::start::Start;
-use crate::templates::Templates;
-use crate::trace::{Trace, overhead::TraceOverhead};
-use crate::unshare::Unshare;
+use crate::session::{With, run};
+use crate::{
+    Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, kubernetes,
+    layers, learned, leftover, lookups, memory, mounts, pools, report, restore, scale, shim,
+    spaced, staircase, start, templates, trace, unshare,
+};
 use clap::{Parser, Subcommand};
-
-mod scale;
-
-pub use scale::{Given, MOST_PODS, Scale};
 
 /// Measures OCI runtimes on this host, in interleaved rounds, and evaluates the samples.
 #[derive(Debug, Parser)]
@@ -49,11 +25,11 @@ pub enum Command {
     /// CPU times come from the scheduler's clock and are exact. They include children that were
     /// waited for. User and system time are omitted where the kernel divides the CPU time by timer
     /// ticks.
-    Start(With<Start>),
+    Start(With<start::Start>),
     /// Run many containers with several in flight, and probe the host's responsiveness meanwhile
-    Burst(With<Burst>),
+    Burst(With<burst::Burst>),
     /// Start a container at a fixed interval, and measure the time until it reports that it runs
-    Spaced(With<Spaced>),
+    Spaced(With<spaced::Spaced>),
     /// Replay invocations of functions, and show the cost and the benefit of each policy of keeping
     /// containers ready
     ///
@@ -61,16 +37,16 @@ pub enum Command {
     /// container's program waits on its standard input for invocations, reports the time when one
     /// begins, waits for its duration, and reports the time again. By default, three functions of a
     /// paper are replayed; --trace replays any trace in the format of Azure's trace.
-    Faas(Box<With<Faas>>),
+    Faas(Box<With<faas::Faas>>),
     /// Time the same start with short and long mount tables
-    Mounts(With<Mounts>),
+    Mounts(With<mounts::Mounts>),
     /// Start containers from root filesystems with few and many layers, in every mode of assembling
     /// them
     ///
     /// dayfly assembles them itself. Other runtimes take a directory: for them the same layers are mounted as an overlay
     /// on the host before "run" and unmounted after it, as an engine does, and both are in the measured time. This
     /// requires Linux 6.7.
-    Layers(With<Layers>),
+    Layers(With<layers::Layers>),
     /// Time the first start with a seccomp profile that no cache contains, and the next start with
     /// it
     ///
@@ -80,34 +56,34 @@ pub enum Command {
     /// which the experiment covers by a tmpfs in its own mount namespace. crun caches filters below
     /// its --root, which belongs to the experiment. runc compiles the profile each time. The report
     /// shows which runtimes have cached a filter.
-    FirstUse(With<FirstUse>),
+    FirstUse(With<first_use::FirstUse>),
     /// Time the same container without seccomp, network namespace, message queues, IPC namespace
     ///
     /// Shows how much time each of these costs a start, for each runtime. Every round runs the
     /// unchanged container, then the container without each of them, then without all of them.
-    Staircase(With<Staircase>),
+    Staircase(With<staircase::Staircase>),
     /// Time the same container with its seccomp profile, with a profile learned from its calls, and
     /// without a profile
     ///
     /// First each runtime runs the container several times, traced by ptrace(2) like "dayfly profile learn", and gets a
     /// profile of its own, which includes the runtime's own calls under the filter. The instructions are those of
     /// dayfly's compiler; other runtimes' filters are libseccomp's.
-    Learned(With<Learned>),
+    Learned(With<learned::Learned>),
     /// Time the lookup of system calls of the engines' profile by name: with dayfly and with libseccomp
     ///
     /// Looks up all names a thousand times, for each architecture of the profile. The program
     /// dayfly-libseccomp, if it is in the directory of this program, calls libseccomp. Names that
     /// libseccomp does not know are omitted. A linear search represents libseccomp before version
     /// 2.5.
-    Lookups(Lookups),
+    Lookups(lookups::Lookups),
     /// Time a program that makes a thousand IPC namespaces, one after the other
-    Unshare(Unshare),
+    Unshare(unshare::Unshare),
     /// Time moves between cgroups, forks and exits, reads and starts, with and without favordynmods
     ///
     /// By default, the experiment changes nothing on the host, and times the operations with the
     /// host's present setting.
     #[command(name = "favordynmods")]
-    FavorDynmods(With<FavorDynmods>),
+    FavorDynmods(With<favordynmods::FavorDynmods>),
     /// Show the smallest memory limit with which a container starts, the peak of commands, and the
     /// use by an idle container
     ///
@@ -118,57 +94,57 @@ pub enum Command {
     /// the runtime has left in addition to the container's own, their resident memory, the
     /// runtime's state files, and the memory charged to the container's cgroup; the kernel charges
     /// up to 256 KiB per CPU in advance.
-    Memory(With<Memory>),
+    Memory(With<memory::Memory>),
     /// Create many containers, then time the starts of all of them
     ///
     /// A host does this when it boots and its containers were created in advance. The measured time
     /// is from before the first start until the last start returns. The containers' programs exit
     /// by themselves, and are waited for afterwards.
-    Bulk(With<Bulk>),
+    Bulk(With<bulk::Bulk>),
     /// Compare a program's start until it is ready with its restore from a checkpoint
     ///
     /// Python, a JVM and Node.js of this host load libraries, then report that they are ready. Each
     /// runtime saves a container of each program once, by criu. In every round it starts such a
     /// container, restores the saved container, and starts a container with a shell. The last start
     /// shows for which warm-up times a restore is faster.
-    Restore(With<Restore>),
+    Restore(With<restore::Restore>),
     /// Compare containers whose program a template forks with cold, restored and warm containers
     ///
     /// The program is a Python function that imports 26 modules, and then answers requests. The time of an answer is
     /// from before the command until the answer arrives; for a started container, from the request on. Only the first
     /// runtime takes part, and it must be dayfly. Forks need Linux 6.15.
-    Templates(With<Templates>),
+    Templates(With<templates::Templates>),
     /// Compare containerd shims: dayfly's own, and containerd's with each runtime
     ///
     /// The experiment starts a containerd with its own root, state, sockets and cgroup. It measures
     /// times, the CPU time of everything except the client (containerd, shims, runtime, the
     /// container), the time from a shim's start to the end of its delete, and memory and threads of
     /// shims. The figures of pods require a CRI client, which scripts/programs cri-client builds.
-    Shim(With<Shim>),
+    Shim(With<shim::Shim>),
     /// Compare RuntimeClasses of a Kubernetes cluster, on one of its nodes
     ///
     /// Run it on the node, with the rights to make a namespace and to read the kubelet's metrics.
     /// It makes pods in a namespace of its own, and deletes the namespace at the end: many pods at
     /// once, pods of a Job, and pods that the kubelet probes. A pod's start is measured by the
     /// kubelet; CPU time is that of all processes of the node except kubectl.
-    Kubernetes(Kubernetes),
+    Kubernetes(kubernetes::Kubernetes),
     /// Simulate nodes of more CPUs and clusters of many nodes, with figures measured here
     ///
     /// This measures nothing. The figures come from the JSON of "kubernetes", "shim" and "burst", or from options; the
     /// limits of kubelet and scheduler are Kubernetes' defaults. The result shows the pods a second and the pods that a
     /// node allows, when all pods of a burst are ready, and what limits each of them. docs/scale.md lists what is
     /// measured, what is modelled, and what the model leaves out.
-    Scale(Box<Scale>),
+    Scale(Box<scale::Scale>),
     /// Show how much time each fast path saves on this host
-    Ablation(With<Ablation>),
+    Ablation(With<ablation::Ablation>),
     /// Measure how much time a start saves if its cgroup was made in advance
     #[command(alias = "tiers")]
-    Pools(With<Pools>),
+    Pools(With<pools::Pools>),
     /// Show where the time of a start goes, step by step, from dayfly's own trace or from any
     /// runtime's system calls
-    Trace(With<Trace>),
+    Trace(With<trace::Trace>),
     /// Show how much time dayfly's own trace costs
-    TraceOverhead(With<TraceOverhead>),
+    TraceOverhead(With<trace::overhead::TraceOverhead>),
     /// Reproduce the experiments of papers and articles on container starts here, and write a page
     ///
     /// Each part is an experiment of this program or of "dayfly host". The page shows published
@@ -177,28 +153,28 @@ pub enum Command {
     /// separate files, and as report.json. Results of finished parts are kept in the directory. The
     /// same command does not run these parts again, so it resumes an interrupted report. Leave the
     /// machine idle while the command runs.
-    Report(Report),
+    Report(report::Report),
     /// Show what control groups do for applications that share a host
     ///
     /// Instances of a memory workload run in groups to which "dayfly cgroup" assigns CPUs and
     /// memory. The figures are transactions per second, and the 99th percentile of their times. The
     /// experiment uses the whole host while it runs.
-    Groups(With<Groups>),
+    Groups(With<groups::Groups>),
     /// Show where CPUs spend their time in a burst, as flame graphs with the kernel's functions
     ///
     /// perf(1) samples the stacks of all processes of the burst. Work that kernel threads do later
     /// for a container is not included.
-    Flame(With<Flame>),
+    Flame(With<flame::Flame>),
     /// Remove cgroups, mounts and directories that killed experiments have left behind
     Gc,
     /// Write the bundle that the experiments use
-    Bundle(Bundle),
+    Bundle(config::Bundle),
     /// Run as an instance of "groups"
     #[command(hide = true)]
-    Work(Work),
+    Work(groups::work::Work),
     /// Become the containerd of "shim"
     #[command(hide = true)]
-    ShimDaemon(ShimDaemon),
+    ShimDaemon(shim::daemon::ShimDaemon),
     /// Make N IPC namespaces
     #[command(hide = true)]
     MakeIpcNamespaces {
@@ -211,6 +187,49 @@ pub enum Command {
         /// The number.
         count: u32,
     },
+}
+
+impl Command {
+    /// Does what the command line asks for.
+    pub(crate) fn execute(self) -> Result<(), Error> {
+        match self {
+            Self::Start(start) => run(start),
+            Self::Burst(burst) => run(burst),
+            Self::Spaced(spaced) => run(spaced),
+            Self::Faas(faas) => run(*faas),
+            Self::Mounts(mounts) => run(mounts),
+            Self::Layers(layers) => run(layers),
+            Self::FirstUse(first_use) => run(first_use),
+            Self::Staircase(staircase) => run(staircase),
+            Self::Learned(learned) => run(learned),
+            Self::Lookups(lookups) => lookups::command(&lookups),
+            Self::Unshare(unshare) => unshare::command(&unshare),
+            Self::FavorDynmods(favordynmods) => run(favordynmods),
+            Self::Memory(memory) => run(memory),
+            Self::Bulk(bulk) => run(bulk),
+            Self::Restore(restore) => run(restore),
+            Self::Templates(templates) => run(templates),
+            Self::Shim(shim) => run(shim),
+            Self::Kubernetes(kubernetes) => kubernetes::command(&kubernetes),
+            Self::Scale(scale) => scale::command(&scale),
+            Self::Ablation(ablation) => run(ablation),
+            Self::Pools(pools) => run(pools),
+            Self::Trace(trace) => run(trace),
+            Self::TraceOverhead(overhead) => run(overhead),
+            Self::Report(report) => report::command(&report),
+            Self::Groups(groups) => run(groups),
+            Self::Flame(flame) => run(flame),
+            Self::Gc => leftover::command(),
+            Self::Bundle(bundle) => config::write(&bundle),
+            Self::Work(work) => groups::work::command(&work),
+            Self::ShimDaemon(daemon) => shim::daemon::become_daemon(&daemon),
+            Self::MakeIpcNamespaces { count } => unshare::make(count),
+            Self::IdleCalls { count } => {
+                println!("{}", trace::calibrate::idle_calls(count));
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Names the values of lists in the help of a command.

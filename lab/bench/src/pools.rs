@@ -4,21 +4,12 @@
 //! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each
 //! run, outside the measured time. So neither a start nor a delete makes a cgroup for the pool.
 
-use crate::arguments::{Common, Timing};
 use crate::cgroup::can_limit;
-use crate::container::Container;
-use crate::race::{Operation, race};
-use crate::session::{Experiment, Outcome, own};
-use crate::stand::{Entrant, Stand, first};
-use crate::{Error, view::View};
+use crate::harness::*;
+use crate::view::View;
 use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
-use clap::Args;
-use report::Table;
-use report::count::counted;
-use serde::Serialize;
 use std::fs;
-use std::path::PathBuf;
 
 /// `pools`.
 #[derive(Debug, Args)]

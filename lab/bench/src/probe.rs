@@ -3,13 +3,10 @@
 //! Reading /proc/self/mountinfo takes the namespace's mount lock, and a fork with an exec takes the locks of clone,
 //! cgroups and exec: both stall while a runtime holds these locks.
 
-use crate::figures::Figures;
-use crate::process;
-use serde::Serialize;
+use crate::harness::*;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// The pause between two probes.
 const REST: Duration = Duration::from_millis(5);

@@ -80,7 +80,6 @@ fn told(end: End) -> String {
 }
 
 /// Returns a command without input, whose output is discarded.
-#[must_use]
 pub fn quiet(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

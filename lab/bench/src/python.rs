@@ -14,11 +14,7 @@ pub(crate) const PYTHON: &str = "/usr/bin/python3";
 pub(crate) const SOURCE: &str = "/source";
 
 /// The warm-up of programs: what a server or a function loads.
-pub(crate) const IMPORTS: &str = "\
-import argparse, asyncio, base64, concurrent.futures, csv, dataclasses, datetime, decimal, email.message
-import hashlib, html.parser, http.client, http.server, inspect, json, logging.config, multiprocessing
-import random, sqlite3, ssl, statistics, unittest, urllib.request, uuid, xml.etree.ElementTree
-";
+pub(crate) const IMPORTS: &str = include_str!("python/imports.py");
 
 /// The library by which a program waits for requests in a template.
 const LIBRARY: &str = include_str!("../../../lib/template/dayfly_template.py");

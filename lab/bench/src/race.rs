@@ -34,7 +34,6 @@ pub enum Operation {
 
 impl Operation {
     /// Returns the names of the samples of one repetition of the operation.
-    #[must_use]
     pub fn steps(self) -> &'static [&'static str] {
         match self {
             Self::Run => &["run"],
@@ -46,7 +45,6 @@ impl Operation {
     }
 
     /// Returns the runtime's commands of one repetition, in order.
-    #[must_use]
     pub fn commands(self) -> &'static [&'static str] {
         match self {
             Self::Run | Self::Begin => &["run"],
@@ -74,7 +72,6 @@ pub struct Series {
 
 impl Series {
     /// Returns the time of each round, in microseconds.
-    #[must_use]
     pub fn wall_us(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| sample.wall.as_secs_f64() * 1e6).collect()
     }

@@ -20,26 +20,16 @@ mod statistics;
 pub(crate) use program::Program;
 pub(crate) use saved::Saved;
 
-use crate::Error;
-use crate::arguments::{Common, some};
-use crate::container::Container;
+use crate::harness::*;
 use crate::process::Sample;
-use crate::race::{Rounds, Series, in_turns, series_by_step};
 use crate::results::{Row, compare};
 use crate::runtime;
-use crate::session::{Experiment, Outcome, all};
-use crate::stand::{Entrant, Stand, first};
-use clap::{Args, ValueEnum};
-use measure::statistics::median;
+use crate::session::all;
 use ready::Reports;
-use report::{Table, interrupt};
-use serde::Serialize;
 use statistics::{Parts, Wait};
 use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
 
 /// `restore`.
 #[derive(Debug, Args)]

@@ -54,7 +54,6 @@ impl Runtime {
     }
 
     /// Returns whether the runtime is a dayfly, according to its version.
-    #[must_use]
     pub fn is_dayfly(&self) -> bool {
         self.version.starts_with("dayfly")
     }
@@ -66,7 +65,6 @@ impl Runtime {
     }
 
     /// Returns the runtime's state directory below `parent`.
-    #[must_use]
     pub fn state_root(&self, parent: &Path) -> PathBuf {
         parent.join(&self.name)
     }

@@ -47,7 +47,6 @@ impl Outcome {
     }
 
     /// Adds the text, the samples and the pictures of another outcome whose CSV has the same columns.
-    #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.text += &other.text;
         self.csv.extend(other.csv.split_inclusive('\n').skip(1));
@@ -132,12 +131,11 @@ pub fn run(with: With<impl Experiment>) -> Result<(), Error> {
     let entrants = experiment.entrants(&options)?;
     stand::check_rights()?;
     options.forms.check_directories()?;
-    let leftover::Cleared { told, failed } = leftover::clear()?;
-    for left in told {
-        eprintln!("warning: an experiment was killed: {left}");
-    }
-    for error in failed {
-        eprintln!("warning: an experiment was killed, and left this: {error}");
+    for left in leftover::clear()? {
+        match left {
+            Ok(told) => eprintln!("warning: an experiment was killed: {told}"),
+            Err(error) => eprintln!("warning: an experiment was killed, and left this: {error}"),
+        }
     }
     // The experiment's mounts vanish with its last process, even if that process is killed.
     if let Err(error) = view::own_mounts() {

@@ -5,20 +5,10 @@
 //! runtime that is too slow for the interval. A closed loop would hide this queue (coordinated
 //! omission).
 
-use crate::Error;
-use crate::arguments::some;
-use crate::container::Container;
-use crate::figures::Figures;
-use crate::race::{Rounds, in_turns};
-use crate::results;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand, first};
-use clap::Args;
-use report::time::time;
-use serde_json::json;
+use crate::harness::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `spaced`.
 #[derive(Debug, Args)]

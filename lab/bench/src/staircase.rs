@@ -4,13 +4,8 @@
 //! Giuseppe Scrivano reduced these costs in crun step by step from 2017 on: seccomp, the network namespace, the message
 //! queues, the IPC namespace.
 
-use crate::Error;
-use crate::arguments::Timing;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
 use crate::steps;
-use clap::Args;
-use serde_json::Value;
 
 /// `staircase`.
 #[derive(Debug, Args)]

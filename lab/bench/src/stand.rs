@@ -42,7 +42,6 @@ pub struct Entrant {
 
 impl Entrant {
     /// Makes an entrant of a runtime, without additional options or variables.
-    #[must_use]
     pub fn new(runtime: Runtime) -> Self {
         Self {
             name: runtime.name.clone(),
@@ -57,19 +56,16 @@ impl Entrant {
     }
 
     /// Returns the entrant under another name, not excluded.
-    #[must_use]
     pub fn called(&self, name: impl Into<String>) -> Self {
         Self { name: name.into(), failure: OnceLock::new(), ..self.clone() }
     }
 
     /// Returns the reason why the entrant is out of the experiment, if it is.
-    #[must_use]
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
     }
 
     /// Returns whether the entrant is out of the experiment.
-    #[must_use]
     pub fn is_out(&self) -> bool {
         self.failure.get().is_some()
     }
@@ -109,7 +105,6 @@ impl Entrant {
 }
 
 /// Returns the name of the entrant with which the others are compared.
-#[must_use]
 pub fn first(entrants: &[Entrant]) -> &str {
     entrants.first().map_or("", |entrant| &entrant.name)
 }
@@ -221,14 +216,12 @@ impl Stand {
     }
 
     /// Returns the paths of the containers' files.
-    #[must_use]
     pub fn layout(&self) -> Layout {
         Layout::of(&self.config)
     }
 
     /// Returns the directory of bundles, which an experiment may use for other files; the directory is on a disk if the
     /// host's temporary directory is.
-    #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -239,13 +232,11 @@ impl Stand {
     }
 
     /// Returns the parent of the runtimes' state directories.
-    #[must_use]
     pub fn state(&self) -> &Path {
         &self.state
     }
 
     /// Returns whether containers have a seccomp profile.
-    #[must_use]
     pub fn has_seccomp(&self) -> bool {
         self.config["linux"]["seccomp"].is_object()
     }
@@ -284,7 +275,6 @@ impl Stand {
     }
 
     /// Returns the path of the containers' parent cgroup, from the root of each hierarchy, with a leading slash.
-    #[must_use]
     pub fn cgroup_path(&self) -> &str {
         &self.cgroup.path
     }

@@ -1,16 +1,9 @@
 //! Ways that are timed in the same rounds: how much more time one takes than another. The ways are variants of a
 //! container (steps), or entrants.
 
-use crate::Error;
-use crate::arguments::Timing;
-use crate::race::{Series, race_in_steps};
-use crate::results::{self, judged, title};
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand, first};
-use measure::bootstrap::{self, Estimate, Pairing};
-use report::Table;
-use serde::Serialize;
-use serde_json::Value;
+use crate::harness::*;
+use crate::race::race_in_steps;
+use crate::results::{judged, title};
 
 /// The time that one series takes more than another one.
 #[derive(Debug, Serialize)]

@@ -19,22 +19,12 @@ mod fork;
 mod function;
 mod provider;
 
-use crate::Error;
-use crate::arguments::{Common, Named as _, some};
-use crate::figures::{Figures, Sample};
+use crate::figures::Sample;
+use crate::harness::*;
 use crate::held::Held;
 use crate::python::{IMPORTS, Python};
-use crate::race::{Rounds, in_turns};
 use crate::restore::{self, Program, Warmed};
-use crate::results;
-use crate::session::{Experiment, Outcome, own};
-use crate::stand::{Entrant, Stand, first};
-use clap::{Args, ValueEnum};
 use provider::Provider;
-use report::count::counted;
-use serde::Serialize;
-use serde_json::{Value, json};
-use std::path::PathBuf;
 
 /// `templates`.
 #[derive(Debug, Args)]

@@ -3,18 +3,9 @@
 //! Since Linux 5.9 a work queue frees such namespaces; before that, freeing each namespace waited for the end of an RCU
 //! grace period. The author of that change showed its effect by timing a program that does nothing else.
 
-use crate::arguments::{Forms, some};
-use crate::circumstances::Circumstances;
-use crate::figures::Figures;
-use crate::process::{self, Sample};
-use crate::{Error, results, session};
-use clap::Args;
-use measure::progress::Progress;
-use report::interrupt;
-use serde_json::json;
-use std::path::Path;
+use crate::harness::*;
+use crate::process::Sample;
 use std::process::Stdio;
-use std::time::Duration;
 use sys::clone::CloneFlags;
 
 /// `unshare`.

@@ -27,7 +27,6 @@ pub enum View {
 
 impl View {
     /// Returns the view of this process's mount namespace.
-    #[must_use]
     pub fn current() -> Self {
         let top = Path::new(TOP);
         if top.join("cgroup.controllers").exists() {
@@ -40,7 +39,6 @@ impl View {
     }
 
     /// Returns the view's name in options and reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::V2 => "v2",

@@ -32,7 +32,6 @@ pub struct Weight {
 
 impl Weight {
     /// Returns the medians of several weights.
-    #[must_use]
     pub fn middle(weights: &[Self]) -> Option<Self> {
         let middle =
             |figure: fn(&Self) -> f64| median(&mut weights.iter().map(figure).collect::<Vec<_>>());
@@ -46,7 +45,6 @@ impl Weight {
     }
 
     /// Adds the next step's weight: counts are added; of the memory peaks, the larger one is kept.
-    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             system_calls: self.system_calls + other.system_calls,

@@ -68,7 +68,6 @@ fn accounts(text: &str) -> impl Iterator<Item = (&str, u32, &str)> {
 }
 
 /// Returns the name that `file` (/etc/passwd or /etc/group) gives to an id, or the id's number if `file` gives no name.
-#[must_use]
 pub fn name(id: u32, file: &str) -> String {
     let text = fs::read_to_string(file).unwrap_or_default();
     let found = accounts(&text).find(|(_, other, _)| *other == id);
@@ -76,7 +75,6 @@ pub fn name(id: u32, file: &str) -> String {
 }
 
 /// Returns the primary group of a user, or a group of the same number if there is no such user.
-#[must_use]
 pub fn primary_group(user: u32) -> u32 {
     let text = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let rest = accounts(&text).find(|(_, id, _)| *id == user).map(|(.., rest)| rest);

@@ -20,7 +20,6 @@ pub struct Unit {
 
 impl Unit {
     /// Returns the paths of a unit in the directory `units` that `target` starts.
-    #[must_use]
     pub fn new(units: &Path, name: &str, target: &str) -> Self {
         let link = units.join(format!("{target}.wants")).join(name);
         Self { file: units.join(name), link }

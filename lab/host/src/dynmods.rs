@@ -45,7 +45,6 @@ pub struct State {
 
 impl State {
     /// Reads the option's state on a host.
-    #[must_use]
     pub fn of(facts: &Facts, layout: &Layout) -> Self {
         let features = facts.text("/sys/kernel/cgroup/features").unwrap_or_default();
         let boot = facts.boot_parameter("cgroup_favordynmods").map(|value| is_true(&value));
@@ -65,13 +64,11 @@ impl State {
     }
 
     /// Returns whether the option is on. Without a cgroup2 mount, the boot parameter and the build decide.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.known && self.mounted.unwrap_or_else(|| self.by_default())
     }
 
     /// Returns whether cgroup2 has the option when it is newly mounted.
-    #[must_use]
     pub fn by_default(&self) -> bool {
         self.boot.unwrap_or(self.built == Some(true))
     }

@@ -14,7 +14,6 @@ pub struct Containerd {
 impl Containerd {
     /// Finds the version: on this host, by asking the containerd in $PATH; otherwise, or if that fails, in Debian's
     /// package database.
-    #[must_use]
     pub fn find(facts: &Facts) -> Option<Self> {
         let said = facts.is_live().then(ask).flatten();
         Self::parse(&said.or_else(|| packaged(facts))?)
@@ -31,7 +30,6 @@ impl Containerd {
 
     /// Returns whether this version makes one id-mapped mount, of the directory that contains all layers, instead of
     /// one per layer. Versions since 2.2.0 do so, and also 2.1.5 and 2.0.7.
-    #[must_use]
     pub fn maps_once(&self) -> bool {
         match self.numbers {
             (2, 0, patch) => patch >= 7,
@@ -41,7 +39,6 @@ impl Containerd {
     }
 
     /// Returns whether this version inspects an image without mapping its ids first, as versions since 2.3.0 do.
-    #[must_use]
     pub fn looks_unmapped(&self) -> bool {
         self.numbers >= (2, 3, 0)
     }
@@ -49,7 +46,6 @@ impl Containerd {
     /// Returns the number of mount operations for `starts` containers of images with `layers` layers, each container
     /// with its own id range. Each image is mounted twice: once to inspect it, and once to run it. The number includes
     /// the bind mounts of the layers, the overlay and the unmounts.
-    #[must_use]
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
         match (self.maps_once(), self.looks_unmapped()) {
             (true, true) => starts * (3 + 1),

@@ -40,13 +40,11 @@ impl Facts {
     }
 
     /// Returns whether these are the facts of this host. Only then can the kernel also be probed.
-    #[must_use]
     pub fn is_live(&self) -> bool {
         self.root.as_os_str().is_empty()
     }
 
     /// Returns the directory that serves as `/`; empty for this host.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -61,32 +59,27 @@ impl Facts {
     }
 
     /// Returns the path at which the host's file `path` can be read.
-    #[must_use]
     pub fn path(&self, path: &str) -> PathBuf {
         if self.is_live() { path.into() } else { self.root.join(path.trim_start_matches('/')) }
     }
 
     /// Returns the trimmed contents of a small file, or `None` if it cannot be read.
-    #[must_use]
     pub fn text(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(path)).ok()?;
         Some(text.trim().to_owned())
     }
 
     /// Returns the number in a file.
-    #[must_use]
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
 
     /// Returns whether the file exists.
-    #[must_use]
     pub fn has(&self, path: &str) -> bool {
         self.path(path).exists()
     }
 
     /// Returns the names in a directory, sorted; none if the directory cannot be read.
-    #[must_use]
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(directory)).into_iter().flatten().flatten();
         let mut names: Vec<String> =
@@ -96,20 +89,17 @@ impl Facts {
     }
 
     /// Returns whether the kernel has at least this version.
-    #[must_use]
     pub fn since(&self, major: u32, minor: u32) -> bool {
         self.version >= (major, minor)
     }
 
     /// Returns whether the kernel has a feature: on this host by `probe`, on another one by its version.
-    #[must_use]
     pub fn can(&self, probe: fn() -> bool, (major, minor): (u32, u32)) -> bool {
         if self.is_live() { probe() } else { self.since(major, minor) }
     }
 
     /// Returns the value of an option in the kernel's configuration: `y` or `m`, or empty if the option is not set.
     /// `None` if the configuration is not available.
-    #[must_use]
     pub fn built_with(&self, option: &str) -> Option<String> {
         let boot = self.text(&format!("/boot/config-{}", self.release));
         let text = boot.or_else(|| self.config_gz())?;
@@ -126,7 +116,6 @@ impl Facts {
     }
 
     /// Returns the value of a parameter on the kernel's command line; empty for a parameter without a value.
-    #[must_use]
     pub fn boot_parameter(&self, name: &str) -> Option<String> {
         let line = self.text("/proc/cmdline")?;
         // Parameters after `--` are for init.
@@ -162,7 +151,6 @@ pub struct Mount {
 
 impl Mount {
     /// Returns whether the file system has the option `name`.
-    #[must_use]
     pub fn has_super_option(&self, name: &str) -> bool {
         self.super_options.split(',').any(|option| option == name)
     }
@@ -183,7 +171,6 @@ impl Mount {
 }
 
 /// Parses a mount table; malformed lines are skipped.
-#[must_use]
 pub fn mounts(table: &str) -> Vec<Mount> {
     table.lines().filter_map(Mount::parse).collect()
 }

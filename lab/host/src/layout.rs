@@ -20,7 +20,6 @@ pub enum Mode {
 
 impl Mode {
     /// Returns the name of the layout in reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::V2 => "v2",
@@ -45,7 +44,6 @@ pub struct Layout {
 impl Layout {
     /// Returns the layout of a host. On this host, it is detected from the mounted hierarchies; for another host, it is
     /// read from the mount table.
-    #[must_use]
     pub fn of(facts: &Facts) -> Self {
         let table = mounts(&facts.text("/proc/self/mountinfo").unwrap_or_default());
         let mut layout = match facts.is_live() {
@@ -76,7 +74,6 @@ impl Layout {
     }
 
     /// Returns the kind of layout.
-    #[must_use]
     pub fn mode(&self) -> Mode {
         match (&self.unified, self.legacy.is_empty()) {
             (Some(_), true) => Mode::V2,
@@ -87,7 +84,6 @@ impl Layout {
     }
 
     /// Returns the names of the v1 directories: `memory`, `cpu,cpuacct`.
-    #[must_use]
     pub fn legacy_names(&self) -> Vec<&str> {
         self.legacy.iter().filter_map(|path| path.rsplit('/').next()).collect()
     }

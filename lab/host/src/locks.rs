@@ -46,7 +46,6 @@ pub struct Point {
 
 impl Point {
     /// Computes a point from the time of a turn.
-    #[must_use]
     pub fn of(threads: usize, turn_us: f64) -> Self {
         Self { threads, turn_us, per_second: threads as f64 * 1e6 / turn_us }
     }

@@ -203,7 +203,6 @@ fn decisive(curves: &[Curve]) -> Option<&Curve> {
 
 /// Derives the figures of `curve` on a host whose worst verdict is `worst`, with the formula in the module's
 /// documentation. A curve without points means that the host handles no starts.
-#[must_use]
 pub fn mark(curve: &Curve, worst: Level) -> Mark {
     let alone =
         |point: &&Point| curve.work == "lock" && point.threads < 2 && curve.points.len() > 1;

@@ -27,13 +27,11 @@ pub struct Estimate {
 impl Estimate {
     /// Returns whether the interval excludes `neutral`, which is 1 for a ratio and 0 for a difference. If it does, the
     /// two series differ significantly.
-    #[must_use]
     pub fn differs_from(&self, neutral: f64) -> bool {
         self.low > neutral || self.high < neutral
     }
 
     /// Returns whether the statistic is accepted, or "not shown" if the accepted maximum lies within its interval.
-    #[must_use]
     pub fn within(&self, maximum: f64) -> &'static str {
         if self.high <= maximum {
             "yes"
@@ -56,33 +54,28 @@ pub enum Pairing {
 
 /// Returns the ratio of the medians, `these` ÷ `those`, or `None` if there are too few samples or paired series differ
 /// in length.
-#[must_use]
 pub fn ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, 0.5, |a, b| a / b)
 }
 
 /// Returns the ratio of the lower quartiles, which vary less than medians on a busy host. Returns `None` in the same
 /// cases as [`ratio`].
-#[must_use]
 pub fn quartile_ratio(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, 0.25, |a, b| a / b)
 }
 
 /// Returns the difference of the medians, `these` − `those`, or `None` in the same cases as [`ratio`].
-#[must_use]
 pub fn difference(these: &[f64], those: &[f64], pairing: Pairing) -> Option<Estimate> {
     estimate(these, those, pairing, 0.5, |a, b| a - b)
 }
 
 /// Returns the median of `samples`. Returns `None` if there are too few samples.
-#[must_use]
 pub fn middle(samples: &[f64]) -> Option<Estimate> {
     estimate(samples, samples, Pairing::Paired, 0.5, |middle, _| middle)
 }
 
 /// Returns the 99th percentile of `samples`. Returns `None` if there are too few samples. The interval cannot exceed the
 /// largest sample, so it is too narrow if there are fewer than some hundred samples.
-#[must_use]
 pub fn p99(samples: &[f64]) -> Option<Estimate> {
     estimate(samples, samples, Pairing::Paired, 0.99, |high, _| high)
 }

@@ -12,7 +12,6 @@ pub struct Progress {
 
 impl Progress {
     /// Returns a progress line that is not shown yet.
-    #[must_use]
     pub fn new() -> Self {
         Self { shown: stderr().is_terminal(), last: None }
     }

@@ -6,7 +6,6 @@ pub struct Random(u64);
 
 impl Random {
     /// Returns a generator with this seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -25,7 +25,6 @@ pub struct Summary {
 
 impl Summary {
     /// Summarises `samples`; returns `None` if `samples` is empty.
-    #[must_use]
     pub fn of(samples: &[f64]) -> Option<Self> {
         let mut sorted = samples.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -48,14 +47,12 @@ impl Summary {
 }
 
 /// Returns the median of `samples`, or NaN if `samples` is empty. Reorders `samples`.
-#[must_use]
 pub fn median(samples: &mut [f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
 /// Returns the `q` quantile of `samples`, by linear interpolation between neighbours (type 7 of Hyndman and Fan), or NaN
 /// if there are no samples. Reorders `samples`.
-#[must_use]
 pub fn quantile(samples: &mut [f64], q: f64) -> f64 {
     let place = q.clamp(0.0, 1.0) * samples.len().saturating_sub(1) as f64;
     let below = place as usize;

@@ -114,7 +114,6 @@ impl Made {
 
     /// Returns all names of the call, because a rule for any of these names applies to the call. Returns no name if the
     /// call is newer than dayfly.
-    #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         let Some(arch) = Arch::of_call(self.token, self.number) else { return Vec::new() };
         let mut all: Vec<&str> = names(self.number, arch).collect();

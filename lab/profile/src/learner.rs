@@ -76,7 +76,6 @@ impl<'a> Learner<'a> {
     }
 
     /// Shows the programs' output, on standard error.
-    #[must_use]
     pub fn showing(mut self) -> Self {
         self.shown = true;
         self

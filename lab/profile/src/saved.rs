@@ -53,7 +53,6 @@ impl Cost {
 }
 
 /// Returns the duration of the filter load in each start of a trace (JSON Lines), in microseconds.
-#[must_use]
 pub fn loads(trace: &str) -> Vec<f64> {
     let spans = trace.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let loads = spans.filter(|span| span["kind"] == "span" && span["name"] == "load seccomp");
@@ -61,7 +60,6 @@ pub fn loads(trace: &str) -> Vec<f64> {
 }
 
 /// Formats the costs of both profiles side by side. `before` is `None` if the bundle has no profile.
-#[must_use]
 pub fn text(before: Option<&Cost>, after: &Cost) -> String {
     let mut table = Table::new(&["", "before", "learned"]);
     let mut row = |name: &str, figure: &dyn Fn(&Cost) -> String| {

@@ -2,14 +2,11 @@
 //! `podman create`, `podman start` and `podman rm`.
 
 use super::{Bulk, Round};
-use crate::process;
-use crate::stand::{Entrant, Source, Stand};
-use crate::{Error, cgroup, concurrent};
-use report::interrupt;
+use crate::harness::*;
+use crate::stand::Source;
+use crate::{cgroup, concurrent};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The factor by which the deadline of a Podman command exceeds the deadline of a runtime's command.
 const LONGER: u32 = 6;

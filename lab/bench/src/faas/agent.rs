@@ -6,10 +6,8 @@
 //! if the pipe is closed, for example when this experiment is killed.
 
 use super::{Faas, Policy};
-use crate::Error;
-use crate::container::Container;
+use crate::harness::*;
 use crate::python::{IMPORTS, Python};
-use crate::stand::{Entrant, Stand};
 
 /// The agent: it prints `r` for ready, `b` for begun and `d` for done, each with the time.
 const SHELL: [&str; 3] = [
@@ -19,18 +17,7 @@ const SHELL: [&str; 3] = [
 ];
 
 /// The same agent after its imports, which a template can fork.
-const PYTHON: &str = "\
-import os, select, time
-import dayfly_template
-dayfly_template.wait()
-def say(letter):
-    os.write(1, b'%s %.6f\\n' % (letter, time.time()))
-say(b'r')
-while line := os.read(0, 64):
-    say(b'b')
-    select.select([0], [], [], float(line))
-    say(b'd')
-";
+const PYTHON: &str = include_str!("agent.py");
 
 /// The agent of a workload.
 #[derive(Debug)]

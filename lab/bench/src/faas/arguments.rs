@@ -1,13 +1,8 @@
 //! The arguments of `faas`.
 
-use crate::arguments::{Common, some};
 use crate::config::Profile;
-use clap::{Args, ValueEnum};
-use report::time::time;
-use serde::Serialize;
+use crate::harness::*;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// The number of minutes of a day: a trace has a column for each.
 pub const MINUTES: usize = 1440;
@@ -123,7 +118,6 @@ impl Faas {
 
     /// Returns whether templates fork containers with one of the policies. With all policies, the program of containers
     /// is then one that a template can fork.
-    #[must_use]
     pub fn has_templates(&self) -> bool {
         self.policy.contains(&Policy::Template)
     }

@@ -23,22 +23,9 @@ use std::time::Duration;
 const KEYS: [&str; 4] = ["HashOwner", "HashApp", "HashFunction", "Trigger"];
 
 /// The headings of a file of durations.
-const DURATIONS: [&str; 14] = [
-    "HashOwner",
-    "HashApp",
-    "HashFunction",
-    "Average",
-    "Count",
-    "Minimum",
-    "Maximum",
-    "percentile_Average_0",
-    "percentile_Average_1",
-    "percentile_Average_25",
-    "percentile_Average_50",
-    "percentile_Average_75",
-    "percentile_Average_99",
-    "percentile_Average_100",
-];
+const DURATIONS: &str = "HashOwner,HashApp,HashFunction,Average,Count,Minimum,Maximum,percentile_Average_0,\
+    percentile_Average_1,percentile_Average_25,percentile_Average_50,percentile_Average_75,percentile_Average_99,\
+    percentile_Average_100";
 
 /// The percentiles that the format has, as shares from 0 to 1.
 const SHARES: [f64; 7] = [0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0];
@@ -84,11 +71,9 @@ pub(super) fn busiest(
     minutes: Option<&RangeInclusive<usize>>,
     most: usize,
 ) -> Result<Vec<Counted>, Error> {
-    let heading = |at: usize| match KEYS.get(at) {
-        Some(key) => Some((*key).to_owned()),
-        None => (at < KEYS.len() + MINUTES).then(|| (at - KEYS.len() + 1).to_string()),
-    };
-    let (columns, rows) = rows::<(Key, String, Vec<u32>)>(input, file, heading, KEYS.len() + 1)?;
+    let headings = KEYS.map(str::to_owned).into_iter();
+    let headings: Vec<_> = headings.chain((1..=MINUTES).map(|it| it.to_string())).collect();
+    let (columns, rows) = rows::<(Key, String, Vec<u32>)>(input, file, &headings, KEYS.len() + 1)?;
     let all = 1..=columns - KEYS.len();
     let minutes = minutes.unwrap_or(&all);
     if minutes.end() > all.end() {
@@ -117,28 +102,28 @@ pub(super) fn busiest(
     Ok(kept.into_iter().map(|(_, function)| function).collect())
 }
 
-/// Reads the rows of a file, and returns the number of their columns, which is at least `least`. The headings are those
-/// that `heading` returns; `None` means that there is no such column.
+/// Reads the rows of a file, and returns the number of their columns, which is at least `least`. The file has the first
+/// of these headings.
 fn rows<T: DeserializeOwned>(
     input: impl Read,
     file: &str,
-    heading: impl Fn(usize) -> Option<String>,
+    headings: &[impl AsRef<str>],
     least: usize,
 ) -> Result<(usize, impl Iterator<Item = Result<T, Error>>), Error> {
     let wrong = move |error: csv::Error| Error::Unfit(format!("{file}: {error}"));
     let mut reader = csv::Reader::from_reader(input);
-    let headings = reader.headers().map_err(wrong)?.clone();
-    for at in 0..headings.len().max(least) {
-        let (found, expected) = (headings.get(at), heading(at));
-        if found.is_none() || found != expected.as_deref() {
+    let here = reader.headers().map_err(wrong)?.clone();
+    for at in 0..here.len().max(least) {
+        let (found, expected) = (here.get(at), headings.get(at).map(AsRef::as_ref));
+        if found.is_none() || found != expected {
             let found: String = found.unwrap_or_default().chars().take(40).collect();
-            let expected = expected.unwrap_or_else(|| "no column".to_owned());
+            let expected = expected.unwrap_or("no column");
             let column = at + 1;
             let why = format!("{file}: column {column}: {found:?} where {expected:?} is expected");
             return Err(Error::Unfit(why));
         }
     }
-    Ok((headings.len(), reader.into_deserialize().map(move |row| row.map_err(wrong))))
+    Ok((here.len(), reader.into_deserialize().map(move |row| row.map_err(wrong))))
 }
 
 /// Returns the durations of `functions`.
@@ -150,8 +135,8 @@ pub(super) fn durations(
     file: &str,
     functions: &[Counted],
 ) -> Result<HashMap<Key, Percentiles>, Error> {
-    let heading = |at: usize| DURATIONS.get(at).map(|name| (*name).to_owned());
-    let (_, rows) = rows::<(Key, [f64; 11])>(input, file, heading, DURATIONS.len())?;
+    let headings: Vec<&str> = DURATIONS.split(',').collect();
+    let (_, rows) = rows::<(Key, [f64; 11])>(input, file, &headings, headings.len())?;
     let mut found = HashMap::new();
     for row in rows {
         let (key, [.., p0, p1, p25, p50, p75, p99, p100]) = row?;

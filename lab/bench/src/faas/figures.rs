@@ -2,12 +2,8 @@
 
 use super::schedule::Workload;
 use super::{Arrivals, Faas, Part, Policy, Row};
-use crate::arguments::Named as _;
-use crate::figures::dash;
-use crate::results::{self, chart, judged, lines_of};
-use measure::chart::{Axis, Form, Picture};
-use measure::statistics::Summary;
-use report::Table;
+use crate::harness::*;
+use crate::results::{chart, judged, lines_of};
 use std::fmt::Write;
 
 /// Formats the functions, then a table per policy.

@@ -4,10 +4,7 @@ use super::Cost;
 use super::agent::Agent;
 use super::instance::Bill;
 use super::meter::Meter;
-use crate::Error;
-use crate::container::Container;
-use crate::stand::{Entrant, Stand};
-use std::time::Instant;
+use crate::harness::*;
 
 /// A template, and what it costs.
 #[derive(Debug)]

@@ -12,14 +12,11 @@ use super::kept::Kept;
 use super::meter::By;
 use super::schedule::Workload;
 use super::{Cost, Faas, Policy};
-use crate::Error;
-use crate::stand::{Entrant, Stand};
-use report::interrupt;
+use crate::harness::*;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 /// The number of failed containers after which a replay is given up.
 const TOLERATED: usize = 8;

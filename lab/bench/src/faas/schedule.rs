@@ -2,13 +2,10 @@
 
 use super::azure::{self, Counted};
 use super::{Arrivals, Faas, Regular};
-use crate::Error;
+use crate::harness::*;
 use measure::random::Random;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
-use std::time::Duration;
 
 /// Table II of "Opportunities for Optimizing the Container Runtime": a function of the Azure trace, the interval of its
 /// invocations, and their duration.

@@ -5,43 +5,24 @@ use std::collections::BTreeMap;
 /// Stacks from the outermost function inwards, with their number of samples.
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
-/// The subjects of samples, each with parts of the names of kernel functions. A stack belongs to the first subject that
-/// matches.
-pub(super) const SUBJECTS: [(&str, &str); 7] = [
-    (
-        "mounts",
-        "copy_mnt_ns put_mnt_ns sys_mount path_mount do_mount move_mount open_tree \
-         sys_fsmount sys_fsopen sys_fsconfig fspick umount pivot_root cleanup_mnt mntput \
-         statmount listmount show_mountinfo mountinfo namespace_unlock",
-    ),
-    ("network namespaces", "net_ns setup_net cleanup_net free_netns"),
-    ("cgroups", "cgroup_ css_ cpuset_ kernfs_fop bpf_prog_attach"),
-    (
-        "seccomp",
-        "do_seccomp seccomp_set_mode seccomp_attach bpf_prog_create seccomp_filter_release",
-    ),
-    (
-        "processes",
-        "sys_clone sys_fork sys_vfork kernel_clone sys_exec do_exec do_exit do_group_exit \
-         sys_wait release_task sched sys_kill",
-    ),
-    ("memory", "page_fault sys_mmap sys_munmap sys_mprotect sys_brk exit_mm sys_madvise"),
-    (
-        "files",
-        "sys_open sys_read sys_write sys_close sys_unlink sys_mkdir sys_rmdir sys_getdents \
-         sys_stat sys_newfstat sys_statx sys_rename sys_link sys_symlink sys_pread ____fput \
-         __fput sys_splice sys_sendfile sys_lseek sys_access sys_faccess sys_readlink",
-    ),
-];
+/// The subjects of samples, each with parts of the names of kernel functions. The first one is that of functions in which
+/// a CPU waits for a lock that another CPU holds; a stack belongs to the first of the others that matches.
+const SUBJECTS: &str = include_str!("subjects.txt");
 
-/// Functions in which a CPU waits for a lock that another CPU holds.
-pub(super) const LOCKS: &str = "queued_spin_lock_slowpath osq_lock rwsem_spin_on_owner \
-    rwsem_optimistic_spin mutex_spin_on_owner queued_read_lock_slowpath";
+/// Returns the subjects with the functions in which CPUs wait for locks.
+pub(super) fn classes() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SUBJECTS.lines().filter_map(|line| line.split_once(": "))
+}
 
-/// The subject of kernel stacks that match none of [`SUBJECTS`].
-pub(super) const OTHER: &str = "the kernel, other";
+/// Returns the names of the subjects that stacks belong to.
+pub(super) fn subjects() -> impl Iterator<Item = &'static str> {
+    classes().skip(1).map(|(name, _)| name).chain([OTHER, USER])
+}
+
+/// The subject of kernel stacks that match none of the others.
+const OTHER: &str = "the kernel, other";
 /// The subject of stacks without kernel functions.
-pub(super) const USER: &str = "user space";
+const USER: &str = "user space";
 
 /// Folds the output of `perf script -F comm,pid,ip,sym`, omitting processes with these names.
 pub(super) fn fold(script: &str, without: &[&str]) -> Stacks {
@@ -95,12 +76,13 @@ pub(super) fn subject(stack: &[String]) -> &'static str {
     if !has_kernel(stack) {
         return USER;
     }
-    SUBJECTS.iter().find(|(_, parts)| has(stack, parts)).map_or(OTHER, |(name, _)| name)
+    let found = classes().skip(1).find(|(_, parts)| has(stack, parts));
+    found.map_or(OTHER, |(name, _)| name)
 }
 
 /// Returns whether the CPU was waiting for a lock when the stack was sampled.
 pub(super) fn waits(stack: &[String]) -> bool {
-    has(stack, LOCKS)
+    classes().next().is_some_and(|(_, parts)| has(stack, parts))
 }
 
 /// Returns whether the name of a function contains one of the given parts.

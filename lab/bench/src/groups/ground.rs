@@ -1,11 +1,9 @@
 //! The groups, which are created and changed by `dayfly cgroup`, as a user would do.
 
-use crate::stand::Stand;
-use crate::{Error, cgroup, process, runtime};
+use crate::harness::*;
+use crate::{cgroup, runtime};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The controllers in use.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];

@@ -2,11 +2,9 @@
 
 use super::ground::Ground;
 use super::{Groups, work};
-use crate::Error;
-use measure::statistics::median;
+use crate::harness::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
 use std::thread::JoinHandle;
 

@@ -1,11 +1,8 @@
 //! Formats the results as tables, lines and pictures.
 
 use super::{Groups, Row, Shown, Use};
-use crate::arguments::Named as _;
-use crate::figures::dash;
-use crate::results;
-use measure::chart::{Axis, Chart, Form, Picture, Series};
-use report::Table;
+use crate::harness::*;
+use measure::chart::{Chart, Series};
 use std::fmt::Write;
 
 /// Returns the rows of a use, and its states in their order.

@@ -3,13 +3,11 @@
 use super::ground::Ground;
 use super::instance::{Data, Instance, Tick, p99, rates};
 use super::{Curve, Groups, Row, Shown, Use};
-use crate::Error;
+use crate::harness::*;
 use crate::held::field;
-use report::count::counted;
-use report::interrupt;
 use std::fs;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The group of instances that are not in groups of their own.
 const ALL: &str = "all";

@@ -5,16 +5,14 @@
 //! prints the number of transactions, and the 99th percentile of their times. It waits for a line on standard input
 //! before it begins, and exits at the end of standard input.
 
-use crate::Error;
-use clap::Args;
+use crate::harness::*;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The workload of an instance: `work`.
 #[derive(Debug, Args)]

@@ -1,16 +1,13 @@
 //! A cluster, accessed through kubectl.
 
 use super::Kubernetes;
-use crate::Error;
-use crate::process::{self, Failure};
+use crate::harness::*;
+use crate::process::Failure;
 use rustix::fs::{MemfdFlags, memfd_create};
-use serde_json::{Value, json};
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// The timeout of a call that does not wait for pods.
 const SOON: Duration = Duration::from_secs(60);

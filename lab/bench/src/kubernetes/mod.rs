@@ -15,20 +15,8 @@ mod metrics;
 mod node;
 mod work;
 
-use crate::Error;
-use crate::arguments::{Forms, some};
-use crate::circumstances::Circumstances;
-use crate::figures::Figures;
-use crate::race::{Rounds, in_turns};
-use crate::results;
-use crate::session;
-use crate::stand::Entrant;
-use clap::{Args, ValueEnum};
+use crate::harness::*;
 use cluster::Cluster;
-use report::time::time;
-use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// `kubernetes`.
 #[derive(Debug, Args)]

@@ -4,14 +4,9 @@ use super::cluster::Cluster;
 use super::metrics::Histogram;
 use super::node;
 use super::{Kubernetes, Load};
-use crate::Error;
-use crate::arguments::Named as _;
 use crate::figures::Sample;
-use report::count::counted;
-use report::interrupt;
-use serde_json::{Value, json};
+use crate::harness::*;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// The program of pods that run until they are deleted: sh exits at once when SIGTERM arrives.
 const STAYS: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";

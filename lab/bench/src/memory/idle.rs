@@ -1,15 +1,12 @@
 //! The resources in use while a container is idle.
 
-use crate::Error;
-use crate::container::Container;
 use crate::figures::Sample;
+use crate::harness::*;
 use crate::held::{self, charged};
 use crate::race::asleep;
-use crate::stand::{Entrant, Stand};
 use rustix::process::getpid;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 /// Examines a sleeping container after its runtime's commands have ended.
 ///

@@ -1,11 +1,7 @@
 //! The smallest memory limit with which a container starts.
 
 use super::Memory;
-use crate::Error;
-use crate::container::Container;
-use crate::stand::{Entrant, Stand};
-use report::interrupt;
-use serde_json::json;
+use crate::harness::*;
 
 /// The first limit that is tried, in bytes: about the memory that a container with a small program needs.
 const BEGIN: u64 = 1 << 20;

@@ -81,7 +81,6 @@ pub enum Figure {
 
 impl Line {
     /// Returns the measured figures, one for each entrant.
-    #[must_use]
     pub fn cells(&self, result: &Value) -> Vec<Cell> {
         let is_it = |row: &&Value| self.only.iter().all(|(key, wanted)| says(&row[key], wanted));
         let rows = list(result, self.rows.as_deref().unwrap_or("rows"));

@@ -155,7 +155,6 @@ pub enum Lack {
 
 impl Part {
     /// Returns the sentences for this host, if any.
-    #[must_use]
     pub fn instead(&self, host: &Circumstances) -> Option<String> {
         let has = if host.cgroup_mount.contains("favordynmods") { "with" } else { "without" };
         let text = |of: &Instead| {
@@ -169,7 +168,6 @@ impl Part {
     }
 
     /// Returns whether the part's experiment draws a picture of its own.
-    #[must_use]
     pub fn draws(&self) -> bool {
         match &self.way {
             Way::Experiment(experiment) => !experiment.undrawn,
@@ -194,13 +192,11 @@ impl Lack {
 
 impl Guest {
     /// Returns the command that makes the results, where `DIR` stands for the report's directory.
-    #[must_use]
     pub fn line(&self) -> String {
         format!("{} DIR/{}", self.script, super::kept::GUEST)
     }
 
     /// Returns the report's text about the missing results.
-    #[must_use]
     pub fn missing(&self) -> String {
         format!(
             "{}. In the source of dayfly, \"{}\" measures it in a virtual machine; the report in DIR then shows it.",
@@ -212,19 +208,16 @@ impl Guest {
 
 impl Experiment {
     /// Returns the duration on two CPUs.
-    #[must_use]
     pub fn seconds(&self, quick: bool) -> u64 {
         self.seconds[usize::from(!quick)]
     }
 
     /// Returns whether the experiment is one of this program; otherwise it is one of `dayfly host`.
-    #[must_use]
     pub fn is_bench(&self) -> bool {
         self.command.starts_with("bench ")
     }
 
     /// Returns the arguments of the command, after `dayfly`.
-    #[must_use]
     pub fn words(&self, name: &str, options: &Report, host: &Circumstances) -> Vec<String> {
         let more = if options.quick { &self.quick } else { &self.full };
         let can_limit = ["cpu", "memory"].into_iter().all(crate::cgroup::can_limit);
@@ -268,7 +261,6 @@ impl Experiment {
     }
 
     /// Returns the option for JSON output.
-    #[must_use]
     pub fn as_json(&self) -> &'static [&'static str] {
         if self.is_bench() { &["--json"] } else { &["--format", "json"] }
     }

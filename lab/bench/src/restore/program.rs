@@ -2,14 +2,10 @@
 //! and continues to report.
 
 use super::Warmed;
-use crate::Error;
-use crate::process;
+use crate::harness::*;
 use crate::python::{IMPORTS, PYTHON as INTERPRETER, SOURCE, add_mount, mount_host};
-use serde_json::{Value, json};
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The directory in the container in which a program reports that it is ready.
 const OUT: &str = "/out";
@@ -17,48 +13,6 @@ const OUT: &str = "/out";
 pub(super) const READY: &str = "ready";
 /// The time that the Java compiler may take.
 const COMPILER: Duration = Duration::from_secs(60);
-
-const PYTHON: &str = "\
-import os, time
-while True:
-    if not os.path.exists('/out/ready'):
-        open('/out/ready', 'w').close()
-    time.sleep(0.001)
-";
-
-const NODE: &str = "\
-for (const name of ['assert', 'child_process', 'cluster', 'crypto', 'dns', 'events', 'http', 'http2', 'https', 'net',
-    'os', 'path', 'perf_hooks', 'querystring', 'readline', 'stream', 'string_decoder', 'tls', 'url', 'util', 'v8', 'vm',
-    'worker_threads', 'zlib'])
-    require(name);
-const fs = require('fs');
-setInterval(() => fs.existsSync('/out/ready') || fs.writeFileSync('/out/ready', ''), 1);
-";
-
-const JAVA: &str = "\
-import java.nio.file.*;
-import java.util.*;
-import java.util.regex.*;
-import java.util.stream.*;
-
-public class Warm {
-    public static void main(String[] arguments) throws Exception {
-        Pattern odd = Pattern.compile(\".*[13579]\");
-        Map<String, Long> counts = IntStream.range(0, 100000).mapToObj(Integer::toString)
-            .filter(text -> odd.matcher(text).matches())
-            .collect(Collectors.groupingBy(text -> text.substring(0, 1), TreeMap::new, Collectors.counting()));
-        java.util.logging.Logger.getLogger(\"warm\").fine(counts.toString());
-        java.time.ZonedDateTime.now().format(java.time.format.DateTimeFormatter.ISO_DATE_TIME);
-        java.security.MessageDigest.getInstance(\"SHA-256\").digest(counts.toString().getBytes());
-        Path ready = Path.of(\"/out/ready\");
-        while (true) {
-            if (!Files.exists(ready))
-                Files.createFile(ready);
-            Thread.sleep(1);
-        }
-    }
-}
-";
 
 /// A program, ready to be run in containers.
 #[derive(Debug)]
@@ -83,36 +37,31 @@ impl Program {
             Warmed::Java => ("Java", "/usr/bin/java", "openjdk-17-jdk-headless"),
             Warmed::Node => ("Node.js", "/usr/bin/node", "nodejs"),
         };
+        let (file, text, words) = match kind {
+            Warmed::Python => ("warm.py", [IMPORTS, include_str!("warm.py")], "-B"),
+            // Without this option, the JVM maps a file of counters that other processes may also map.
+            Warmed::Java => ("Warm.java", ["", include_str!("Warm.java")], "-XX:-UsePerfData -cp"),
+            Warmed::Node => ("warm.js", ["", include_str!("warm.js")], ""),
+        };
         if !Path::new(executable).exists() {
             return Err(Error::Out(format!("no {executable}: apt install {package}")));
         }
         let source = directory.join(name);
-        let write = |file: &str, text: &str| {
-            let file = source.join(file);
-            fs::write(&file, text).map_err(Error::at("write", &file))
-        };
         fs::create_dir(&source).map_err(Error::at("make", &source))?;
-        let program = match kind {
-            Warmed::Python => {
-                write("warm.py", &format!("{IMPORTS}{PYTHON}"))?;
-                format!("-B {SOURCE}/warm.py")
-            }
-            Warmed::Node => {
-                write("warm.js", NODE)?;
-                format!("{SOURCE}/warm.js")
-            }
-            Warmed::Java => {
-                write("Warm.java", JAVA)?;
+        let written = source.join(file);
+        fs::write(&written, text.concat()).map_err(Error::at("write", &written))?;
+        let program = match file.strip_suffix(".java") {
+            None => format!("{SOURCE}/{file}"),
+            Some(class) => {
                 let mut compiler = Command::new("/usr/bin/javac");
-                compiler.current_dir(&source).arg("Warm.java").stderr(Stdio::null());
+                compiler.current_dir(&source).arg(file).stderr(Stdio::null());
                 process::run(&mut compiler, COMPILER).map_err(|failure| {
                     Error::Out(format!("/usr/bin/javac: {failure}: apt install {package}"))
                 })?;
-                // Without this option, the JVM maps a file of counters that other processes may also map.
-                format!("-XX:-UsePerfData -cp {SOURCE} Warm")
+                format!("{SOURCE} {class}")
             }
         };
-        let command = format!("exec {executable} {program}");
+        let command = format!("exec {executable} {words} {program}");
         Ok(Self { name, command, source })
     }
 

@@ -1,18 +1,15 @@
 //! Waits until a container's program reports that it is ready.
 
 use super::program::READY;
-use crate::Error;
-use crate::container::{Container, Fault};
-use crate::process::{self, Failure, Sample};
+use crate::harness::*;
+use crate::process::{Failure, Sample};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::time::{Duration, Instant};
 use sys::rusage::End;
 
 /// A directory in which a program reports.

@@ -4,15 +4,11 @@ use super::program::Program;
 use super::ready::Reports;
 use super::started;
 use super::statistics::{self, Parts};
-use crate::Error;
-use crate::container::{Container, Fault};
+use crate::harness::*;
 use crate::process::Sample;
-use crate::stand::{Entrant, Stand};
 use proto::messages::criu_stats::RestoreStatistics;
 use std::cell::RefCell;
 use std::fs;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// A saved container of a program.
 pub(crate) struct Saved<'a> {

@@ -1,10 +1,8 @@
 //! criu's own statistics of a restore.
 
-use measure::statistics::median;
+use crate::harness::*;
 use proto::messages::criu_stats::{RestoreStatistics, Statistics};
-use serde::Serialize;
 use std::fs;
-use std::path::Path;
 
 /// The file of the statistics in criu's work directory.
 const FILE: &str = "stats-restore";

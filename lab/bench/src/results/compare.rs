@@ -34,7 +34,6 @@ pub struct Row {
 }
 
 /// Summarizes every series, and compares each with the series of `first` for the same step and pause.
-#[must_use]
 pub fn compare(series: &[Series], first: &str) -> Vec<Row> {
     series.iter().filter_map(|of| row(of, base(series, of, first))).collect()
 }

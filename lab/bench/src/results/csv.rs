@@ -5,7 +5,6 @@ use serde::Serialize;
 use std::time::Duration;
 
 /// Formats the samples of all series, with a heading.
-#[must_use]
 pub fn csv(all: &[Series]) -> String {
     let headings = "step,pause_ms,runtime,round,wall_us,cpu_us,user_us,system_us,minor_faults,major_faults,\
          voluntary_switches,involuntary_switches";

@@ -31,7 +31,6 @@ pub struct Out {
 }
 
 /// Returns those of `entrants` that failed.
-#[must_use]
 pub fn failures(entrants: &[Entrant]) -> Vec<Out> {
     let out = |entrant: &Entrant| {
         Some(Out { runtime: entrant.name.clone(), reason: entrant.failure()?.to_owned() })
@@ -40,7 +39,6 @@ pub fn failures(entrants: &[Entrant]) -> Vec<Out> {
 }
 
 /// Formats the failures, one per line.
-#[must_use]
 pub fn failures_text(failures: &[Out]) -> String {
     failures.iter().map(|out| format!("{} is out: {}\n", out.runtime, out.reason)).collect()
 }

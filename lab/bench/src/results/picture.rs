@@ -7,7 +7,6 @@ use measure::chart::{Axis, Bars, Chart, Form, Picture, Series};
 const CLASSES: f64 = 12.0;
 
 /// Draws bars of the medians, grouped by step, and the distribution of the first step's times.
-#[must_use]
 pub fn pictures(rows: &[Row]) -> Vec<Picture> {
     let medians = rows
         .iter()

@@ -8,7 +8,6 @@ use measure::bootstrap::Estimate;
 use report::Table;
 
 /// Formats the CPU time, page faults and context switches of every step for which they are known, if there are any.
-#[must_use]
 pub fn resources(rows: &[Row]) -> Option<String> {
     let rows: Vec<&Row> = rows.iter().filter(|row| row.cpu_us > 0.0).collect();
     let is_split = rows.first()?.user_us.is_some();
@@ -29,7 +28,6 @@ pub fn resources(rows: &[Row]) -> Option<String> {
 }
 
 /// Formats the counts: a row for each step and runtime.
-#[must_use]
 pub fn weights(weighed: &[Weighed]) -> String {
     let mut table =
         Table::new(&["followed", "runtime", "system calls", "instructions", "peak MiB"]);

@@ -2,7 +2,7 @@
 //! it holds.
 
 use super::figures::Figures;
-use crate::options::Scale;
+use super::options::Scale;
 use serde::Serialize;
 
 /// A limit with its name.

@@ -1,8 +1,9 @@
 //! The input figures of the simulation, which are read from the JSON of other experiments or given by options.
 
+use super::options::{Given, Scale};
 use super::read::{File, Found, Kind};
 use crate::Error;
-use crate::options::{Given, Scale};
+use crate::results::distinct;
 use serde::Serialize;
 
 /// A figure and its source.
@@ -25,38 +26,31 @@ pub(super) struct Figures {
     pub(super) probe_cpu_ms: Figure,
 }
 
-/// A figure that every runtime needs: the option that gives the figure, and the command that measures it.
-struct Wanted {
-    kind: Kind,
-    option: &'static str,
-    what: &'static str,
-    measured_by: &'static str,
+/// Returns the option that gives a figure, what the figure is, and how it is measured.
+fn about(kind: Kind) -> [&'static str; 3] {
+    match kind {
+        Kind::StartCpuMs => [
+            "--start-cpu-ms",
+            "the CPU time of a pod's start",
+            "\"dayfly bench kubernetes --work burst --json\"",
+        ],
+        Kind::LockMs => [
+            "--lock-ms",
+            "the part of a start under a lock of the whole host",
+            "\"dayfly bench burst --json\", on two CPUs or more, allows an estimate",
+        ],
+        Kind::MemoryKib => [
+            "--memory-kib",
+            "the memory of a pod's shim",
+            "\"dayfly bench kubernetes --work burst --json\" or \"dayfly bench shim --figure idle-pod --json\"",
+        ],
+        _ => [
+            "--probe-cpu-ms",
+            "the CPU time of a probe",
+            "\"dayfly bench kubernetes --work probes --json\" or \"dayfly bench shim --probes --json\"",
+        ],
+    }
 }
-
-const START: Wanted = Wanted {
-    kind: Kind::StartCpuMs,
-    option: "--start-cpu-ms",
-    what: "the CPU time of a pod's start",
-    measured_by: "\"dayfly bench kubernetes --work burst --json\"",
-};
-const LOCK: Wanted = Wanted {
-    kind: Kind::LockMs,
-    option: "--lock-ms",
-    what: "the part of a start under a lock of the whole host",
-    measured_by: "\"dayfly bench burst --json\", on two CPUs or more, allows an estimate",
-};
-const MEMORY: Wanted = Wanted {
-    kind: Kind::MemoryKib,
-    option: "--memory-kib",
-    what: "the memory of a pod's shim",
-    measured_by: "\"dayfly bench kubernetes --work burst --json\" or \"dayfly bench shim --figure idle-pod --json\"",
-};
-const PROBE: Wanted = Wanted {
-    kind: Kind::ProbeCpuMs,
-    option: "--probe-cpu-ms",
-    what: "the CPU time of a probe",
-    measured_by: "\"dayfly bench kubernetes --work probes --json\" or \"dayfly bench shim --probes --json\"",
-};
 
 /// Gathers the figures of all runtimes that files or options name.
 ///
@@ -64,16 +58,15 @@ const PROBE: Wanted = Wanted {
 /// A figure was neither measured nor given; the time under the lock is greater than that of the whole start.
 pub(super) fn gather(options: &Scale, files: &[File]) -> Result<Vec<Figures>, Error> {
     let found: Vec<&Found> = files.iter().flat_map(|file| &file.found).collect();
-    let names = names(options, files);
-    names
+    names(options, files)
         .into_iter()
         .map(|runtime| {
-            let of = |wanted: &Wanted, given: &[Given]| figure(&runtime, wanted, given, &found);
+            let of = |kind, given: &[Given]| figure(&runtime, kind, given, &found);
             let figures = Figures {
-                start_cpu_ms: of(&START, &options.start_cpu_ms)?,
-                lock_ms: of(&LOCK, &options.lock_ms)?,
-                memory_kib: of(&MEMORY, &options.memory_kib)?,
-                probe_cpu_ms: of(&PROBE, &options.probe_cpu_ms)?,
+                start_cpu_ms: of(Kind::StartCpuMs, &options.start_cpu_ms)?,
+                lock_ms: of(Kind::LockMs, &options.lock_ms)?,
+                memory_kib: of(Kind::MemoryKib, &options.memory_kib)?,
+                probe_cpu_ms: of(Kind::ProbeCpuMs, &options.probe_cpu_ms)?,
                 runtime: runtime.clone(),
             };
             let (start, lock) = (figures.start_cpu_ms.value, figures.lock_ms.value);
@@ -90,53 +83,38 @@ pub(super) fn gather(options: &Scale, files: &[File]) -> Result<Vec<Figures>, Er
 /// Returns the names of the runtimes for which the CPU time of a start was measured or given. If there are none,
 /// returns the names of all runtimes that files or options name, or else `pods`.
 fn names(options: &Scale, files: &[File]) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let mut add = |name: &str| {
-        if !names.iter().any(|known| known == name) {
-            names.push(name.to_owned());
-        }
-    };
-    let found = files.iter().flat_map(|file| &file.found);
-    found.filter(|found| found.kind == Kind::StartCpuMs).for_each(|found| add(&found.runtime));
-    options.start_cpu_ms.iter().filter_map(|given| given.name.as_deref()).for_each(&mut add);
+    fn named(given: &[Given]) -> impl Iterator<Item = &str> {
+        given.iter().filter_map(|given| given.name.as_deref())
+    }
+    let found = || files.iter().flat_map(|file| &file.found);
+    let starts = found().filter(|found| found.kind == Kind::StartCpuMs);
+    let starts = starts.map(|found| found.runtime.as_str());
+    let mut names = distinct(starts.chain(named(&options.start_cpu_ms)));
     if names.is_empty() {
         let given = [&options.lock_ms, &options.memory_kib, &options.probe_cpu_ms];
-        let given = given.into_iter().flatten().filter_map(|given| given.name.as_deref());
-        let found = files.iter().flat_map(|file| &file.found).map(|found| found.runtime.as_str());
-        let all: Vec<&str> = found.chain(given).collect();
-        let mut names: Vec<String> = Vec::new();
-        for name in all {
-            if !names.iter().any(|known| known == name) {
-                names.push(name.to_owned());
-            }
-        }
-        if names.is_empty() {
-            names.push("pods".to_owned());
-        }
-        return names;
+        let all = found().map(|found| found.runtime.as_str());
+        names = distinct(all.chain(given.into_iter().flat_map(|given| named(given))));
     }
-    names
+    if names.is_empty() {
+        names.push("pods");
+    }
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Returns a figure of the runtime. A value given for this runtime is preferred to a value given for all runtimes, and
 /// that to a measured value. Of several values, the last is used.
-fn figure(
-    runtime: &str,
-    wanted: &Wanted,
-    given: &[Given],
-    found: &[&Found],
-) -> Result<Figure, Error> {
+fn figure(runtime: &str, kind: Kind, given: &[Given], found: &[&Found]) -> Result<Figure, Error> {
+    let [option, what, measured_by] = about(kind);
     let own = given.iter().rev().find(|given| given.name.as_deref() == Some(runtime));
     let any = || given.iter().rev().find(|given| given.name.is_none());
     if let Some(given) = own.or_else(any) {
-        return Ok(Figure { value: given.value, source: wanted.option.to_owned() });
+        return Ok(Figure { value: given.value, source: option.to_owned() });
     }
-    let of = |found: &&&Found| found.kind == wanted.kind && found.runtime == runtime;
+    let of = |found: &&&Found| found.kind == kind && found.runtime == runtime;
     let measured: Vec<_> = found.iter().filter(of).collect();
     if let Some(last) = measured.iter().rev().find(|found| found.is_usable()) {
         return Ok(Figure { value: last.value, source: last.source.clone() });
     }
-    let Wanted { option, what, measured_by, .. } = wanted;
     let reason = match measured.last() {
         Some(last) => format!(
             "{} has {:.3} for {what}, which is none: the node was not calm before",

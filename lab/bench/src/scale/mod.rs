@@ -18,6 +18,7 @@
 
 mod capacity;
 mod figures;
+mod options;
 mod read;
 mod simulation;
 mod station;
@@ -27,13 +28,13 @@ mod tests;
 
 use crate::Error;
 use crate::circumstances::Circumstances;
-use crate::options::Scale;
 use crate::results;
 use crate::session::{self, Outcome};
 use capacity::{Bound, smallest};
 use figures::Figures;
 use measure::progress::Progress;
 use measure::statistics::quantile;
+pub use options::Scale;
 use read::{File, Kind};
 use serde::Serialize;
 use simulation::{Ran, Setup, Waits};
@@ -116,7 +117,7 @@ struct Crossing {
 }
 
 /// All results.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Results {
     memory_mib: usize,
     from: Vec<File>,
@@ -168,16 +169,7 @@ fn simulate(options: &Scale, files: Vec<File>) -> Result<Results, Error> {
     let pods =
         |nodes: usize| options.pods.unwrap_or_else(|| nodes.saturating_mul(options.pods_per_node));
     check_size(figures.len(), &cores, &nodes, &pods)?;
-    let mut results = Results {
-        memory_mib: memory,
-        from: files,
-        figures: Vec::new(),
-        nodes: Vec::new(),
-        clusters: Vec::new(),
-        crossings: Vec::new(),
-        checks: Vec::new(),
-        curves: Vec::new(),
-    };
+    let mut results = Results { memory_mib: memory, from: files, ..Results::default() };
     let mut progress = Progress::new();
     let all = figures.len() * (cores.len() + nodes.len());
     for of in &figures {
@@ -225,7 +217,7 @@ fn check_size(
     nodes: &[usize],
     pods: &dyn Fn(usize) -> usize,
 ) -> Result<(), Error> {
-    let one = crate::options::MOST_PODS;
+    let one = options::MOST_PODS;
     if let Some(nodes) = nodes.iter().chain([&1]).find(|nodes| pods(**nodes) as u64 > one) {
         let pods = pods(*nodes);
         return Err(Error::Unfit(format!(
@@ -346,7 +338,7 @@ fn check(
             file.found.iter().find(|found| found.kind == kind && found.runtime == of.runtime)
         };
         let Some(last) = find(Kind::AllReadyS) else { continue };
-        let Some(pods) = last.pods.filter(|pods| *pods as u64 <= crate::options::MOST_PODS) else {
+        let Some(pods) = last.pods.filter(|pods| *pods as u64 <= options::MOST_PODS) else {
             continue;
         };
         let holds = smallest(&capacity::holds(options, of, file.cpus, memory));

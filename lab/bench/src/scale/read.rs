@@ -1,12 +1,8 @@
 //! Reads the JSON of `kubernetes`, `shim` and `burst`.
 
-use crate::Error;
-use measure::statistics::median;
-use serde::Serialize;
-use serde_json::Value;
+use crate::harness::*;
 use std::fs;
 use std::io::Read;
-use std::path::Path;
 
 /// The maximum size of a file, in bytes. A measurement of an hour writes a few megabytes.
 const MOST: u64 = 64 << 20;

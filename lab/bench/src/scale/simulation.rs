@@ -8,10 +8,8 @@
 //! pods' starts.
 
 use super::station::{At, Bucket, Limit, Processor, Queue};
-use crate::Error;
+use crate::harness::*;
 use measure::random::Random;
-use report::interrupt;
-use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -60,7 +58,7 @@ pub(super) struct Waits {
 }
 
 /// The results of a simulation.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Ran {
     /// The time of each pod from its creation until it was ready, in ascending order.
     pub(super) took: Vec<f64>,
@@ -164,14 +162,7 @@ pub(super) fn run(setup: &Setup) -> Result<Ran, Error> {
         placed: 0,
         api: Queue::new(setup.api_rate),
         scheduler: Bucket::new(setup.scheduler),
-        ran: Ran {
-            took: Vec::with_capacity(setup.pods),
-            ready: Vec::with_capacity(setup.pods),
-            pending: 0,
-            last_event: 0.0,
-            waits: Waits::default(),
-            own: 0.0,
-        },
+        ran: Ran::default(),
     };
     let mut now = 0.0;
     for pod in 0..setup.pods {

@@ -1,10 +1,11 @@
 //! Compares the simulation with closed formulas, and checks how bad input is refused.
 
+use super::options::Scale;
 use super::read::{File, Kind};
 use super::simulation::{Ran, Setup, run};
 use super::station::Limit;
 use super::{simulate, tell, waits_for};
-use crate::options::{Command, Options, Scale};
+use crate::options::{Command, Options};
 use clap::Parser;
 use serde_json::{Value, json};
 use std::time::Instant;

@@ -2,17 +2,13 @@
 
 use super::daemon::{Daemon, built};
 use super::{Shim, image};
-use crate::stand::Stand;
-use crate::{Error, process};
-use report::interrupt;
+use crate::harness::*;
 use rustix::event::{PollFd, PollFlags};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The client's answer to a request.
 #[derive(Debug, Default, Deserialize)]

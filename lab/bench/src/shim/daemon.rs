@@ -2,24 +2,18 @@
 
 use super::account::Group;
 use super::{Shim, image, minder};
-use crate::process;
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
+use crate::runtime;
 use crate::view::Cover;
-use crate::{Error, runtime};
-use clap::Args;
-use report::interrupt;
 use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait,
 };
 use std::ffi::OsString;
-use std::fmt::Write;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 use sys::clone::CloneFlags;
 
 /// The hidden command that becomes containerd.
@@ -272,34 +266,14 @@ fn path(bin: &Path, place: &Path, entrants: &[Entrant]) -> Result<OsString, Erro
 }
 
 fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool) -> String {
-    let off = if with_cri {
-        ""
-    } else {
-        "\"io.containerd.grpc.v1.cri\", \"io.containerd.cri.v1.images\", \"io.containerd.cri.v1.runtime\", "
+    let text = match with_cri {
+        false => include_str!("plain.toml").to_owned(),
+        true => {
+            let runtimes = entrants.iter().map(minder::cri_table);
+            include_str!("cri.toml").replace("@pause@", image::PAUSE)
+                + &runtimes.collect::<String>()
+        }
     };
-    let (place, root) = (place.display(), root.display());
-    let mut text = format!(
-        "version = {}\nroot = \"{root}/root\"\nstate = \"{place}/state\"\n\
-         disabled_plugins = [{off}\"io.containerd.internal.v1.opt\", \"io.containerd.snapshotter.v1.btrfs\", \
-         \"io.containerd.snapshotter.v1.zfs\", \"io.containerd.snapshotter.v1.devmapper\", \
-         \"io.containerd.snapshotter.v1.aufs\", \"io.containerd.nri.v1.nri\"]\n\
-         [grpc]\n  address = \"{place}/containerd.sock\"\n[ttrpc]\n  address = \"{place}/containerd.ttrpc.sock\"\n",
-        if with_cri { 3 } else { 2 }
-    );
-    if with_cri {
-        // Lowering one's own OOM score, and opening ports below 1024 to all processes, need more privileges than root
-        // may have.
-        let _ = write!(
-            text,
-            "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = '{}'\n\
-             [plugins.'io.containerd.cri.v1.runtime']\n  restrict_oom_score_adj = true\n  \
-             enable_unprivileged_ports = false\n  enable_unprivileged_icmp = false\n  disable_apparmor = true\n\
-             [plugins.'io.containerd.cri.v1.runtime'.cni]\n  bin_dirs = ['{place}/cni']\n  conf_dir = '{place}/cni'\n\
-             [plugins.'io.containerd.grpc.v1.cri']\n  disable_tcp_service = true\n  \
-             stream_server_address = '127.0.0.1'\n  stream_server_port = '0'\n",
-            image::PAUSE
-        );
-        text.extend(entrants.iter().map(minder::cri_table));
-    }
-    text
+    let [place, root] = [place, root].map(|directory| directory.display().to_string());
+    text.replace("@place@", &place).replace("@root@", &root)
 }

@@ -4,17 +4,12 @@ use super::client::{Answer, Client};
 use super::daemon::Daemon;
 use super::span::{self, Events};
 use super::{Measured, Shim, image, minder};
-use crate::Error;
 use crate::cgroup;
 use crate::figures::Sample;
+use crate::harness::*;
 use crate::held::{Held, held};
-use crate::process;
-use crate::race::{Rounds, in_turns};
-use crate::stand::Entrant;
-use report::interrupt;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 /// The time for which a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);

@@ -1,11 +1,9 @@
 //! The images of containers and pods: the test stand's root filesystem as one layer, in an archive of an OCI layout.
 
-use crate::{Error, process, runtime};
-use serde_json::{Value, json};
+use crate::harness::*;
+use crate::runtime;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// The image of containers.
 pub(super) const BOX: &str = "localhost/dayfly-bench:box";

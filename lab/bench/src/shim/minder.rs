@@ -1,11 +1,8 @@
 //! The entrants: dayfly's shim, and containerd's own shim with each runtime.
 
 use super::Shim;
-use crate::Error;
-use crate::arguments::Common;
+use crate::harness::*;
 use crate::runtime::{self, Runtime};
-use crate::stand::Entrant;
-use std::path::{Path, PathBuf};
 
 /// The name by which containerd finds dayfly's shim program.
 pub(super) const PROGRAM: &str = "containerd-shim-dayfly-v2";

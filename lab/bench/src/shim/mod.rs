@@ -21,20 +21,10 @@ mod image;
 mod minder;
 mod span;
 
-use crate::Error;
-use crate::arguments::{Common, some};
-use crate::figures::Figures;
-use crate::race::{Rounds, in_turns};
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
-use clap::{Args, ValueEnum};
+use crate::harness::*;
 use client::Client;
 use daemon::Daemon;
 use goes::Bench;
-use report::time::time;
-use serde::Serialize;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// `shim`.
 #[derive(Debug, Args)]

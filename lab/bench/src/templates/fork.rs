@@ -5,28 +5,14 @@
 //! most 1.2 times as long (`not shown` if 1.2 is in the interval). The steps are those that exist only with a template. The template forks while the container is made, so the runtime waits only for what is not done by then.
 
 use super::{Programs, Templates};
-use crate::Error;
-use crate::container::Container;
-use crate::figures::Figures;
-use crate::race::{Rounds, in_turns};
-use crate::session::Outcome;
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
 use crate::trace::outside::Observed;
 use crate::weight::Way;
-use measure::bootstrap::{self, Pairing};
-use measure::statistics::median;
-use serde_json::{Value, json};
 use std::fmt::Write;
 use trace::Span;
 
 /// The program. Its argument is the number of MiB that its warm-up touches.
-pub(super) const PROGRAM: &str = "\
-import os, sys
-import dayfly_template
-held = b'x' * (int(sys.argv[1]) << 20)
-dayfly_template.wait()
-os._exit(0)
-";
+pub(super) const PROGRAM: &str = include_str!("fork.py");
 
 /// The program that is executed.
 const EXECUTED: &str = "/usr/bin/true";

@@ -10,14 +10,7 @@ use std::io::{PipeReader, PipeWriter, pipe};
 use std::time::{Duration, Instant};
 
 /// The program after its imports. Its warm-up ends with the call of the library.
-pub(super) const PROGRAM: &str = "\
-import os
-import dayfly_template
-dayfly_template.wait()
-while request := os.read(0, 4096):
-    answer = {'sha256': hashlib.sha256(request).hexdigest()}
-    os.write(1, json.dumps(answer).encode() + b'\\n')
-";
+pub(super) const PROGRAM: &str = include_str!("function.py");
 
 /// A request.
 const REQUEST: &[u8] = b"a request\n";

@@ -2,14 +2,10 @@
 
 use super::function::Function;
 use super::{MADE, Programs, Provision, memory};
-use crate::Error;
-use crate::container::Container;
 use crate::figures::Sample;
+use crate::harness::*;
 use crate::held::{Held, held, namespace};
 use crate::restore::Saved;
-use crate::stand::{Entrant, Stand};
-use report::interrupt;
-use std::time::Duration;
 
 /// One way to provide containers, and what it has made in advance.
 pub(super) struct Provider<'a> {

@@ -1,17 +1,14 @@
 //! Measures the cost of tracing a system call: a program makes calls that do nothing, untraced and traced.
 
-use crate::Error;
-use crate::process::{self, Failure};
+use crate::harness::*;
+use crate::process::Failure;
 use crate::weigh;
 use profile::follow::{Event, Mode, call_name, follow};
 use rustix::fs::{MemfdFlags, memfd_create};
-use serde::Serialize;
 use std::env;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 use trace::now;
 
 /// The command of this program that makes the calls.
@@ -89,7 +86,6 @@ fn each_us(text: &str) -> Result<f64, Failure> {
 
 /// Makes `count` calls that do nothing, in batches, and returns the time in nanoseconds, as if each batch had taken the
 /// median time. So the time does not include that in which another process ran.
-#[must_use]
 pub fn idle_calls(count: u32) -> u64 {
     let mut times: Vec<u64> = (0..count.div_ceil(BATCH))
         .map(|_| {

@@ -3,9 +3,7 @@
 use super::calibrate::Cost;
 use super::outside::Observed;
 use super::sums::{Share, Step, Sums};
-use measure::bootstrap::{self, Estimate, Pairing};
-use measure::statistics::Summary;
-use serde::Serialize;
+use crate::harness::*;
 use std::collections::{BTreeMap, BTreeSet};
 use trace::Phase;
 
@@ -125,7 +123,6 @@ impl Figures {
     }
 
     /// Computes the figures; `None` without starts.
-    #[must_use]
     pub fn of(
         runtime: &str,
         command: &str,

@@ -17,27 +17,16 @@ mod schedule;
 pub mod sums;
 mod text;
 
-use crate::Error;
-use crate::arguments::{Common, Format as OutputFormat, some};
+use crate::arguments::Format as OutputFormat;
+use crate::harness::*;
 use crate::process::Sample;
-use crate::race::{Operation, Rounds, go, in_turns, sleepers};
-use crate::results;
-use crate::session::{self, Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
+use crate::race::{go, sleepers};
 use crate::weight::Way;
 use calibrate::Cost;
-use clap::Args;
 use figures::Figures;
-use measure::chart::Picture;
-use measure::statistics::median;
 use outside::Observed;
-use report::count::counted;
-use report::interrupt;
-use report::time::time;
 use schedule::{Clock, Lateness};
 use std::fmt::Write;
-use std::path::PathBuf;
-use std::time::Duration;
 use trace::{Awaited, Format, Timeline};
 
 /// The help of `trace` about runtimes.

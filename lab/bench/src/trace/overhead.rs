@@ -1,21 +1,11 @@
 //! `trace-overhead`: measures how much time dayfly's own trace costs, by pairs of starts with and
 //! without a trace.
 
-use crate::Error;
-use crate::arguments::{Common, Timing};
-use crate::figures::dash;
+use crate::harness::*;
 use crate::process::Sample;
-use crate::race::{Operation, Rounds, Series, in_turns, race, series_by_step};
-use crate::results;
 use crate::runtime::Runtime;
-use crate::session::{self, Experiment, Outcome};
 use crate::spaced;
-use crate::stand::{Entrant, Stand};
 use crate::steps::{self, Cost};
-use clap::Args;
-use measure::bootstrap::Estimate;
-use report::Table;
-use std::path::Path;
 
 /// `trace-overhead`.
 #[derive(Debug, Args)]
@@ -37,7 +27,6 @@ const GONE: &str = "until it is gone";
 
 /// Returns three entrants: dayfly without a trace, with a trace as JSON lines in memory, and with a trace printed as a
 /// table.
-#[must_use]
 pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
     let file = directory.join(format!("dayfly-trace-{}.jsonl", std::process::id()));
     let named = |name: &str, options: Vec<String>| Entrant {
@@ -59,27 +48,19 @@ impl Experiment for TraceOverhead {
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        experiment(self, stand, entrants)
+        let mut series = Vec::new();
+        for rounds in self.timing.by_pause() {
+            series.extend(until_begun(stand, entrants, rounds)?);
+            let gone = race(stand, entrants, Operation::Run, rounds, || Ok(()))?;
+            series.extend(gone.into_iter().map(|of| Series { step: GONE.to_owned(), ..of }));
+        }
+        for file in entrants.iter().filter_map(|entrant| entrant.options.get(1)) {
+            let _ = std::fs::remove_file(file);
+        }
+        let costs = steps::of_entrants(&series, OFF);
+        let tables = [steps::table(&costs, "more µs", "it ÷ untraced"), verdicts(&costs)];
+        Outcome::of_series(&series, OFF, &tables)?.with("costs", &costs)
     }
-}
-
-fn experiment(
-    options: &TraceOverhead,
-    stand: &Stand,
-    entrants: &[Entrant],
-) -> Result<Outcome, Error> {
-    let mut series = Vec::new();
-    for rounds in options.timing.by_pause() {
-        series.extend(until_begun(stand, entrants, rounds)?);
-        let gone = race(stand, entrants, Operation::Run, rounds, || Ok(()))?;
-        series.extend(gone.into_iter().map(|of| Series { step: GONE.to_owned(), ..of }));
-    }
-    for file in entrants.iter().filter_map(|entrant| entrant.options.get(1)) {
-        let _ = std::fs::remove_file(file);
-    }
-    let costs = steps::of_entrants(&series, OFF);
-    let tables = [steps::table(&costs, "more µs", "it ÷ untraced"), verdicts(&costs)];
-    Outcome::of_series(&series, OFF, &tables)?.with("costs", &costs)
 }
 
 /// Times the starts until the container's program reports that it runs.

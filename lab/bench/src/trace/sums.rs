@@ -30,7 +30,6 @@ pub enum Share {
 
 impl Share {
     /// Returns whether this time counts as work of the runtime.
-    #[must_use]
     pub fn is_of_runtime(self) -> bool {
         !matches!(self, Self::Wait | Self::Work(Phase::Program))
     }
@@ -51,7 +50,6 @@ pub struct Sums {
 
 impl Sums {
     /// Splits the times of a command.
-    #[must_use]
     pub fn of(observed: &Observed) -> Self {
         let timeline = &observed.timeline;
         let step = |row: &Row, span: Option<usize>| {

@@ -2,17 +2,13 @@
 
 use super::calibrate::Cost;
 use super::figures::{Category, Figures, OnPath, Slow};
-use measure::bootstrap::Estimate;
-use measure::statistics::Summary;
-use report::Table;
-use report::count::counted;
+use crate::harness::*;
 use std::fmt::Write;
 
 /// The maximum length of an object printed whole.
 const WIDEST: usize = 44;
 
 /// Formats a command's categories, slowest steps and critical path.
-#[must_use]
 pub fn one(figures: &Figures) -> String {
     let Figures { runtime, command, wall_us: wall, .. } = figures;
     format!(
@@ -113,7 +109,6 @@ fn path(figures: &Figures) -> Table {
 }
 
 /// Formats the same command by several runtimes: a row per category, a column per runtime.
-#[must_use]
 pub fn side_by_side(all: &[&Figures]) -> String {
     let command = all.first().map_or("", |first| &first.command);
     let corner = format!("{command}, ms (calls)");
@@ -145,7 +140,6 @@ pub fn side_by_side(all: &[&Figures]) -> String {
 }
 
 /// Describes the cost of tracing. It is not subtracted from any figure.
-#[must_use]
 pub fn costs(all: &[Figures], cost: Option<Cost>) -> String {
     let mut text = String::new();
     for figures in all {

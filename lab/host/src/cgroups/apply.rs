@@ -104,7 +104,6 @@ impl Changes {
     }
 
     /// Returns whether there are no changes.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.iter().all(GroupChanges::is_empty)
     }

@@ -54,7 +54,6 @@ pub struct GroupPlan {
 
 impl GroupPlan {
     /// Returns the line that sets `what`, or the line that defines the group if no line does.
-    #[must_use]
     pub fn place(&self, what: &str) -> &Source {
         let found = self.places.iter().find(|(name, _)| name == what);
         found.map_or(&self.source, |(_, source)| source)
@@ -85,7 +84,6 @@ pub struct Setting {
 
 impl Setting {
     /// Returns an error about this setting.
-    #[must_use]
     pub fn wrong(&self, reason: &str) -> Error {
         self.source.error(format!("{}: {reason}", self.key))
     }
@@ -102,7 +100,6 @@ pub struct Source {
 
 impl Source {
     /// Returns an error about this line.
-    #[must_use]
     pub fn error(&self, reason: impl Into<String>) -> Error {
         Error::at(&*self.file, self.line, reason)
     }
@@ -125,7 +122,6 @@ pub enum Kind {
 
 impl Kind {
     /// Determines the format by the file's extension, or by the content if the extension is of neither format.
-    #[must_use]
     pub fn of(path: &Path, text: &str) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("toml") => Self::Toml,

@@ -12,7 +12,6 @@ type Allowed = BTreeMap<(String, String), BTreeSet<char>>;
 /// Returns those files of `writes` whose groups already have the wanted devices. This can be determined only if the
 /// first write denies all devices: if the first write allows all devices, devices.list does not show which of them were
 /// denied afterwards.
-#[must_use]
 pub fn as_wanted<'w>(writes: impl Iterator<Item = &'w Write>) -> HashSet<PathBuf> {
     let mut groups: BTreeMap<&Path, Vec<&Write>> = BTreeMap::new();
     for write in writes {

@@ -38,7 +38,6 @@ impl Group {
     }
 
     /// Returns the parent group; the root's parent is the root.
-    #[must_use]
     pub fn parent(&self) -> Self {
         let path = self.path.rsplit_once('/').map_or("", |(parent, _)| parent).to_owned();
         Self { controllers: self.controllers.clone(), path }
@@ -122,7 +121,6 @@ impl Tree {
 
     /// Returns the hierarchy of a controller. Features of cgroup v2 that need no controller (`cgroup.*`, freezing, CPU
     /// accounting) belong to v2 unless v1 has a hierarchy for them.
-    #[must_use]
     pub fn home(&self, controller: &str) -> Option<&Mount> {
         let has = |mount: &&Mount| mount.controllers.iter().any(|name| name == controller);
         let core = matches!(controller, "cgroup" | "freezer" | "cpuacct");
@@ -131,7 +129,6 @@ impl Tree {
     }
 
     /// Returns whether `mount` is one of the hierarchies of `group`.
-    #[must_use]
     pub fn covers(&self, group: &Group, mount: &Mount) -> bool {
         let is_home = |name: &String| self.home(name).is_some_and(|home| home.path == mount.path);
         group.controllers.is_empty() || group.controllers.iter().any(is_home)
@@ -147,7 +144,6 @@ impl Tree {
     }
 
     /// Returns the error that no hierarchy has `controller`.
-    #[must_use]
     pub fn no_controller(&self, controller: &str) -> Error {
         let all: Vec<&str> =
             self.mounts.iter().flat_map(|m| &m.controllers).map(|s| &**s).collect();
@@ -163,7 +159,6 @@ impl Tree {
     }
 
     /// Returns the directories of `group`, existing or not: one per hierarchy.
-    #[must_use]
     pub fn directories(&self, group: &Group) -> Vec<PathBuf> {
         self.places(group).map(|(_, directory)| directory).collect()
     }
@@ -180,7 +175,6 @@ impl Tree {
     }
 
     /// Returns whether the group exists in any hierarchy.
-    #[must_use]
     pub fn exists(&self, group: &Group) -> bool {
         self.directories(group).iter().any(|directory| directory.is_dir())
     }
@@ -268,7 +262,6 @@ impl Tree {
     }
 
     /// Returns the directories that [`Tree::make`] would create, from the top down.
-    #[must_use]
     pub fn missing(&self, group: &Group) -> Vec<PathBuf> {
         let mut missing = Vec::new();
         for (mount, directory) in self.places(group) {
@@ -286,7 +279,6 @@ impl Tree {
     }
 
     /// Returns the direct children of `group` in all its hierarchies, sorted by name.
-    #[must_use]
     pub fn children(&self, group: &Group) -> Vec<Group> {
         let mut names = BTreeSet::new();
         for directory in self.directories(group) {
@@ -301,7 +293,6 @@ impl Tree {
     }
 
     /// Returns `group` and all its descendants, parents first.
-    #[must_use]
     pub fn walk(&self, group: &Group) -> Vec<Group> {
         let mut all = Vec::new();
         let mut open = vec![group.clone()];
@@ -314,7 +305,6 @@ impl Tree {
 }
 
 /// Returns the names of the entries of a directory that are of this kind, sorted; none if there is no such directory.
-#[must_use]
 pub fn entries(directory: &Path, is_kind: fn(&fs::FileType) -> bool) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let of_kind = entries.filter(|entry| entry.file_type().is_ok_and(|kind| is_kind(&kind)));

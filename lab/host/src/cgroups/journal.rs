@@ -21,14 +21,12 @@ pub struct Write {
 
 impl Write {
     /// Returns the name of the file.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default()
     }
 
     /// Returns the object that the write sets: a file, or the line of a device or resource in that
     /// file. `None` for files in which each write adds to the earlier ones.
-    #[must_use]
     pub fn what(&self) -> Option<(&Path, Vec<&str>)> {
         let name = self.name();
         if name.starts_with("devices.") {

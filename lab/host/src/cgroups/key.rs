@@ -113,13 +113,11 @@ static FILES: LazyLock<Files> =
     LazyLock::new(|| toml::from_str(include_str!("key/files.toml")).expect("files.toml"));
 
 /// Returns the writable files of cgroup v1 and v2, in the order in which they are set.
-#[must_use]
 pub fn settable() -> &'static [Settable] {
     &FILES.settable
 }
 
 /// Returns the controller that a file belongs to, by the file's name.
-#[must_use]
 pub fn controller(key: &str) -> &str {
     match key.split('.').next().unwrap_or(key) {
         "tasks" | "notify_on_release" | "release_agent" => "cgroup",
@@ -128,7 +126,6 @@ pub fn controller(key: &str) -> &str {
 }
 
 /// Returns the controllers whose hierarchies may have the file, the v1 controller first.
-#[must_use]
 pub fn homes(key: &str) -> Vec<&str> {
     match controller(key) {
         "blkio" | "io" => vec!["blkio", "io"],
@@ -149,7 +146,6 @@ pub fn names<'a>() -> impl Iterator<Item = &'a str> {
 }
 
 /// Returns whether a key is known, whatever files the group has.
-#[must_use]
 pub fn is_known(key: &str) -> bool {
     let hugetlb = hugetlb(key, Version::V1).is_some();
     hugetlb || key.starts_with("memory.kmem.") || names().any(|name| name == key)

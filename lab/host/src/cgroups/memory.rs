@@ -10,7 +10,6 @@ use std::fs;
 use topology::Topology;
 
 /// Returns a remark for the user: which part of a group's memory the kernel moves when the group's memory nodes change.
-#[must_use]
 pub fn told(version: Version) -> &'static str {
     match version {
         Version::V1 => {

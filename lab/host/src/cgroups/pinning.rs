@@ -36,7 +36,6 @@ pub fn pin(options: &options::Pin) -> Result<(), Error> {
 }
 
 /// Formats the settings as cgset lines.
-#[must_use]
 pub fn lines(all: &[Placed]) -> String {
     let lines = |Placed { name, placement }: &Placed| {
         let (cpus, mems) = (&placement.cpus, &placement.mems);

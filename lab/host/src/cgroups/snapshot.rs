@@ -12,7 +12,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Returns the names of the settable files in a group's directory.
-#[must_use]
 pub fn settable(directory: &Path) -> Vec<String> {
     let known = key::settable().iter().map(|known| known.file.clone());
     let mut files: Vec<String> = known.filter(|name| directory.join(name).is_file()).collect();

@@ -110,19 +110,16 @@ impl Usage {
 }
 
 /// Formats a figure; `-` if it is unknown.
-#[must_use]
 pub fn known<T>(figure: Option<T>, text: impl FnOnce(T) -> String) -> String {
     figure.map_or_else(|| "-".to_owned(), text)
 }
 
 /// Formats a number of bytes in the units in which limits are written.
-#[must_use]
 pub fn size(bytes: u64) -> String {
     readable(bytes, Units::Binary)
 }
 
 /// Formats a CPU time.
-#[must_use]
 pub fn time(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
     match seconds {

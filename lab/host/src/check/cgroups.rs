@@ -9,7 +9,6 @@ use crate::layout::{Layout, Mode};
 const WANTED: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
 
 /// Returns the verdicts on cgroups.
-#[must_use]
 pub fn section(facts: &Facts, layout: &Layout) -> Section {
     let mode = layout.mode();
     let mut verdicts = vec![

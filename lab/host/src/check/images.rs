@@ -31,7 +31,6 @@ struct RootFs {
 
 /// Returns the largest number of layers that an image of this host has, with the engine in whose store it is; `None` if
 /// there are no images.
-#[must_use]
 pub fn largest(facts: &Facts) -> Option<(&'static str, u64)> {
     let stores = PLACES.map(|(name, place)| {
         let paths = fs::read_dir(facts.path(place)).into_iter().flatten().flatten();

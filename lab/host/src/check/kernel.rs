@@ -9,7 +9,6 @@ use crate::layout::{Layout, Mode};
 const STORES: [&str; 3] = ["/var/lib/dayfly", "/var/lib", "/usr"];
 
 /// Returns the verdicts on the kernel.
-#[must_use]
 pub fn section(facts: &Facts, layout: &Layout) -> Section {
     let systems = if facts.is_live() { probe::file_systems(&STORES) } else { None };
     let verdicts = vec![

@@ -4,7 +4,6 @@ use super::verdict::{Section, Verdict};
 use crate::facts::{Facts, NAMESPACES, mounts};
 
 /// Returns the verdicts on limits.
-#[must_use]
 pub fn section(facts: &Facts) -> Section {
     let all = [
         ("limits.pids", pids(facts)),

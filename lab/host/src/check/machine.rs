@@ -20,7 +20,6 @@ pub fn section(facts: &Facts) -> Result<Section, Error> {
 }
 
 /// Returns the first CPU of each core among `cpus`.
-#[must_use]
 pub fn one_per_core(topology: &Topology, cpus: &List) -> List {
     let first = |core: &List| core.intersection(cpus).first();
     topology.cores().iter().filter_map(first).collect()

@@ -19,7 +19,6 @@ const LONG: usize = 1000;
 const READS: usize = 5;
 
 /// Returns the verdicts on mounts.
-#[must_use]
 pub fn section(facts: &Facts, measure: bool) -> Section {
     let text = facts.text("/proc/self/mountinfo").unwrap_or_default();
     let table = mounts(&text);

@@ -37,7 +37,6 @@ pub struct FileSystems {
 
 /// Tries id-mapped mounts and overlays in the first of `places` that contains two directories, or on a detached tmpfs
 /// if there is none. Needs root.
-#[must_use]
 pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
     let proc = sys::fs::open_dir(CWD, c"/proc").ok()?;
     let users = sys::user_namespace::make(proc.as_fd(), "0 0 1", "0 0 1").ok()?;
@@ -116,7 +115,6 @@ fn overlay(configure: impl FnOnce(&OwnedFd) -> Result<(), Errno>) -> bool {
 }
 
 /// Returns whether the inode number of a pidfd identifies the process (pidfs, Linux 6.9).
-#[must_use]
 pub fn pidfd_inode() -> bool {
     const MAGIC: u64 = 0x5049_4446;
     let magic = pidfd_open(getpid(), PidfdFlags::empty()).and_then(fstatfs);
@@ -124,13 +122,11 @@ pub fn pidfd_inode() -> bool {
 }
 
 /// Returns whether /proc/self/exe can be made to refer to another mount of the same file (PR_SET_MM_MAP).
-#[must_use]
 pub fn image_can_move() -> bool {
     rustix::process::virtual_memory_map_config_struct_size().is_ok()
 }
 
 /// Returns whether the program at `path` is on a read-only mount.
-#[must_use]
 pub fn on_read_only_mount(path: &Path) -> bool {
     let written = rustix::fs::accessat(CWD, path, rustix::fs::Access::WRITE_OK, AtFlags::empty());
     written == Err(Errno::ROFS)
@@ -138,7 +134,6 @@ pub fn on_read_only_mount(path: &Path) -> bool {
 
 /// Returns whether open_tree(2) can return a mount namespace that contains only the tree (OPEN_TREE_NAMESPACE, Linux
 /// 7.0).
-#[must_use]
 pub fn open_tree_namespace() -> bool {
     const OPEN_TREE_NAMESPACE: u32 = 2;
     let flags = OpenTreeFlags::from_bits_retain(OPEN_TREE_NAMESPACE);

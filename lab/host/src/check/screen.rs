@@ -21,7 +21,6 @@ pub struct Look {
 impl Look {
     /// Returns the layout for standard output. If standard output is a terminal, the layout has the terminal's width,
     /// and has colours unless NO_COLOR forbids them.
-    #[must_use]
     pub fn of_stdout() -> Self {
         let stdout = std::io::stdout();
         let terminal = stdout.is_terminal();
@@ -34,7 +33,6 @@ impl Look {
 }
 
 /// Formats the whole output, with the title `head`.
-#[must_use]
 pub fn draw(head: &str, sections: &[Section], look: Look) -> String {
     let all = || sections.iter().flat_map(|section| &section.verdicts);
     let widest = |text: fn(&Verdict) -> &str| all().map(|it| text(it).chars().count()).max();

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 const IDS: u64 = 65_536;
 
 /// Judges the settings.
-#[must_use]
 pub fn section(facts: &Facts) -> Section {
     let verdicts = vec![rcu(facts), jit(facts), security(facts), ids(facts)];
     Section { title: "settings", verdicts }

@@ -74,7 +74,6 @@ impl Verdict {
     ///
     /// # Panics
     /// The table has no such case.
-    #[must_use]
     pub fn of(id: &'static str, case: &str) -> Self {
         let found = subject(id).and_then(|own| {
             let row = own.cases.get(case).or_else(|| subject("all.subjects")?.cases.get(case))?;
@@ -86,7 +85,6 @@ impl Verdict {
     }
 
     /// Replaces the placeholder `{name}` in all sentences.
-    #[must_use]
     pub fn with(mut self, name: &str, value: impl Display) -> Self {
         let (place, value) = (format!("{{{name}}}"), value.to_string());
         for text in [&mut self.fact, &mut self.why].into_iter().chain(&mut self.fix) {
@@ -96,7 +94,6 @@ impl Verdict {
     }
 
     /// Adds a figure, and replaces the placeholder with its name.
-    #[must_use]
     pub fn figure(self, name: &str, value: impl Into<Value>) -> Self {
         let value = value.into();
         let mut verdict = match &value {
@@ -108,7 +105,6 @@ impl Verdict {
     }
 
     /// Adds advice if `needed`.
-    #[must_use]
     pub fn fix_if(mut self, needed: bool, fix: impl Into<String>) -> Self {
         if needed {
             self.fix.push(fix.into());
@@ -117,7 +113,6 @@ impl Verdict {
     }
 
     /// Makes this a warning with advice if `slow`.
-    #[must_use]
     pub fn warn_if(self, slow: bool, fix: &str) -> Self {
         let level = if slow { Level::Warning } else { self.level };
         Self { level, ..self }.fix_if(slow, fix)
@@ -134,7 +129,6 @@ pub struct Section {
 }
 
 /// Returns the worst level of all verdicts.
-#[must_use]
 pub fn worst(sections: &[Section]) -> Level {
     let all = sections.iter().flat_map(|section| &section.verdicts);
     all.map(|verdict| verdict.level).max().unwrap_or(Level::Good)

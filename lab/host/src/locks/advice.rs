@@ -30,7 +30,6 @@ pub struct Advice {
 }
 
 /// Returns the advice from the curves of mounts if there are any, else from those of the lock.
-#[must_use]
 pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     let of = |work: &str| curves.iter().filter(|curve| curve.work == work).collect::<Vec<_>>();
     let mounts = of("mounts");

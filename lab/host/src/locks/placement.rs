@@ -18,7 +18,6 @@ pub struct Placement {
 
 /// Returns the placements that differ on this host, limited to the allowed CPUs. Also returns the other placements,
 /// each with the name of the placement that it equals.
-#[must_use]
 pub fn placements(
     topology: &Topology,
     allowed: &List,

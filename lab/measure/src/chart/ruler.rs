@@ -154,7 +154,6 @@ pub(crate) fn tick(value: f64) -> String {
 
 /// Formats a number with three significant digits, and a number from 100 on as a whole number with
 /// all its digits.
-#[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {
@@ -165,7 +164,6 @@ pub fn digits(value: f64) -> String {
 }
 
 /// Formats a number like [`digits`], but a whole number without decimals.
-#[must_use]
 pub fn whole_or_digits(value: f64) -> String {
     if value.fract() == 0.0 { grouped(&format!("{value:.0}")) } else { digits(value) }
 }

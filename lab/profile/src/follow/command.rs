@@ -28,7 +28,6 @@ pub struct Command {
 impl Command {
     /// Returns a command that runs `program`, a path (PATH is not searched), with this process's environment and
     /// directory.
-    #[must_use]
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -40,21 +39,18 @@ impl Command {
     }
 
     /// Adds an argument.
-    #[must_use]
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
     /// Adds arguments.
-    #[must_use]
     pub fn args<A: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
         self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
         self
     }
 
     /// Sets an environment variable.
-    #[must_use]
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         let name = name.into();
         self.env.retain(|(other, _)| *other != name);
@@ -63,33 +59,28 @@ impl Command {
     }
 
     /// Clears the environment.
-    #[must_use]
     pub fn env_clear(mut self) -> Self {
         self.env.clear();
         self
     }
 
     /// Runs the command in the directory `dir`.
-    #[must_use]
     pub fn dir(mut self, dir: &Path) -> Self {
         dir.clone_into(&mut self.dir);
         self
     }
 
     /// Uses `file` as standard input.
-    #[must_use]
     pub fn stdin(self, file: impl Into<OwnedFd>) -> Self {
         self.stream(0, file.into())
     }
 
     /// Uses `file` as standard output.
-    #[must_use]
     pub fn stdout(self, file: impl Into<OwnedFd>) -> Self {
         self.stream(1, file.into())
     }
 
     /// Uses `file` as standard error.
-    #[must_use]
     pub fn stderr(self, file: impl Into<OwnedFd>) -> Self {
         self.stream(2, file.into())
     }

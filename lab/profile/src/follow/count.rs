@@ -79,7 +79,6 @@ impl std::ops::AddAssign for Tally {
 
 impl Report {
     /// Returns the system calls of all processes by name.
-    #[must_use]
     pub fn by_name(&self) -> BTreeMap<&'static str, Tally> {
         let mut sum: BTreeMap<&'static str, Tally> = BTreeMap::new();
         for (name, tally) in self.images().flat_map(|image| &image.calls) {
@@ -89,13 +88,11 @@ impl Report {
     }
 
     /// Returns the number of system calls of all processes.
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.images().map(Image::calls).sum()
     }
 
     /// Returns the number of instructions in user space of all processes.
-    #[must_use]
     pub fn instructions(&self) -> u64 {
         self.images().map(|image| image.instructions).sum()
     }
@@ -107,7 +104,6 @@ impl Report {
 
 impl Image {
     /// Returns the number of system calls.
-    #[must_use]
     pub fn calls(&self) -> u64 {
         self.calls.values().map(|tally| tally.calls).sum()
     }

@@ -100,7 +100,6 @@ pub enum End {
 }
 
 /// Returns the name of a system call of this architecture, or `"unknown"` if it is newer than this program.
-#[must_use]
 pub fn call_name(number: u64) -> &'static str {
     usize::try_from(number)
         .ok()

@@ -9,14 +9,12 @@ const PATH_MAX: usize = 4096;
 
 /// Reads memory of a stopped process from `address` on; returns the number of bytes read. Returns `None` if no byte can
 /// be read, because the pointer is bad or the process is dead.
-#[must_use]
 pub fn read(pid: Pid, address: u64, buffer: &mut [u8]) -> Option<usize> {
     let memory = File::open(format!("/proc/{}/mem", pid.as_raw_pid())).ok()?;
     memory.read_at(buffer, address).ok().filter(|read| *read > 0)
 }
 
 /// Reads a zero-terminated string, or its first `PATH_MAX` bytes.
-#[must_use]
 pub fn text(pid: Pid, address: u64) -> Option<String> {
     // Most strings are short and end before their page does.
     let mut short = [0; 256];

@@ -74,7 +74,7 @@ fn errors_name_line_and_column() {
 
 #[test]
 fn errors_of_durations_name_their_place() {
-    let head = DURATIONS.join(",");
+    let head = DURATIONS;
     let refused =
         |text: String| durations(text.as_bytes(), "d.csv", &[]).expect_err("refused").to_string();
     assert_eq!(
@@ -120,7 +120,7 @@ proptest! {
         let _ = busiest(bytes.as_slice(), "f", None, most);
         let _ = durations(bytes.as_slice(), "f", &[]);
         // Arbitrary bytes after valid headings must not cause a panic either.
-        for head in [format!("{},1,2\n", KEYS.join(",")), DURATIONS.join(",") + "\n"] {
+        for head in [format!("{},1,2\n", KEYS.join(",")), format!("{DURATIONS}\n")] {
             let whole = [head.as_bytes(), &bytes].concat();
             let _ = busiest(whole.as_slice(), "f", Some(&(1..=2)), most);
             let _ = durations(whole.as_slice(), "f", &[]);

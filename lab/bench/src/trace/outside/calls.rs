@@ -16,7 +16,6 @@ pub struct Call {
 }
 
 /// Returns what is known about the call `name`; `None` for calls without an object whose phase is not known.
-#[must_use]
 pub fn call(name: &str) -> Option<Call> {
     static CALLS: LazyLock<HashMap<&str, Call>> = LazyLock::new(|| {
         let lines = include_str!("calls.txt").lines().filter(|line| !line.starts_with('#'));

@@ -27,7 +27,6 @@ pub struct Layout {
 
 impl Layout {
     /// Returns the layout of a config.json.
-    #[must_use]
     pub fn of(config: &Value) -> Self {
         let paths = |name: &str| {
             let list = config["linux"][name].as_array().into_iter().flatten();
@@ -48,7 +47,6 @@ impl Layout {
 }
 
 /// Classifies the call `name` with `args`; `object` is its object, as far as known.
-#[must_use]
 pub fn classify(name: &str, args: &[u64; 6], object: &str, layout: &Layout) -> Class {
     /// Calls on a masked or read-only path, which make it so.
     const HIDING: [&str; 6] =

@@ -16,7 +16,6 @@ pub struct Ending(Option<Receiver<u64>>);
 
 impl Ending {
     /// Waits for the end of the process `pid`, which must still exist, at most for the time `deadline`.
-    #[must_use]
     pub fn of(pid: Pid, deadline: Duration) -> Self {
         let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return Self(None) };
         let (sender, receiver) = sync_channel(1);
@@ -31,7 +30,6 @@ impl Ending {
     }
 
     /// Returns the time of the end; `None` if the process has not ended yet.
-    #[must_use]
     pub fn time(self) -> Option<u64> {
         self.0?.recv_timeout(GRACE).ok()
     }

@@ -22,7 +22,6 @@ pub struct Thread {
 /// while all of its threads wait. Each such period is represented by the wait whose end is closest
 /// to the period's end. So idle threads of a thread pool do not count as waits, and no time counts
 /// twice.
-#[must_use]
 pub fn fold(threads: &[Thread]) -> Vec<Span> {
     let all = || threads.iter().flat_map(|thread| &thread.spans);
     let mut spans = cut(all().filter(|span| span.wait.is_none()).cloned().collect());

@@ -11,33 +11,6 @@ use std::fs;
 /// AT_FDCWD.
 const HERE: i32 = -100;
 
-/// Operations of prctl(2).
-const CONTROLS: &[(u64, &str)] = &[
-    (1, "PDEATHSIG"),
-    (4, "DUMPABLE"),
-    (8, "KEEPCAPS"),
-    (15, "NAME"),
-    (23, "CAPBSET_READ"),
-    (24, "CAPBSET_DROP"),
-    (28, "SECUREBITS"),
-    (35, "MM"),
-    (36, "CHILD_SUBREAPER"),
-    (38, "NO_NEW_PRIVS"),
-    (47, "CAP_AMBIENT"),
-    (0x5356_4d41, "VMA"),
-];
-
-/// Commands of bpf(2).
-const PROGRAMS: &[(u64, &str)] = &[
-    (5, "PROG_LOAD"),
-    (6, "OBJ_PIN"),
-    (7, "OBJ_GET"),
-    (8, "PROG_ATTACH"),
-    (9, "PROG_DETACH"),
-    (15, "OBJ_GET_INFO_BY_FD"),
-    (16, "PROG_QUERY"),
-];
-
 /// Looks up the objects of calls, and remembers which sockets are netlink sockets.
 #[derive(Debug, Default)]
 pub struct Look {
@@ -73,10 +46,11 @@ impl Look {
     }
 }
 
-fn operation(name: &str, number: u64) -> String {
-    let names = if name == "bpf" { PROGRAMS } else { CONTROLS };
-    let name = names.iter().find(|(known, _)| *known == number);
-    name.map_or_else(|| number.to_string(), |(_, name)| (*name).to_owned())
+/// Returns the name of an operation of prctl(2) or bpf(2).
+fn operation(call: &str, number: u64) -> String {
+    let start = format!("{call} {number} ");
+    let name = include_str!("operations.txt").lines().find_map(|line| line.strip_prefix(&start));
+    name.map_or_else(|| number.to_string(), str::to_owned)
 }
 
 /// Returns the kind of object that a link of /proc/PID/fd names, without the object's number. A path is returned

@@ -14,7 +14,6 @@ use std::path::Path;
 use std::rc::Rc;
 
 /// Returns whether a text looks more like this format than like TOML.
-#[must_use]
 pub fn looks_like(text: &str) -> bool {
     let mut words =
         text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -7,7 +7,6 @@ const SHARES: std::ops::RangeInclusive<u64> = 2..=1 << 18;
 
 /// Returns whether a file contains the value to be written. The kernel may round sizes to pages, print lists in another
 /// form or numbers in another base, and add lines.
-#[must_use]
 pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
     let (wanted, present) = (wanted.trim(), present.trim());
     if wanted == present {
@@ -90,7 +89,6 @@ fn pages(file: &str, text: &str) -> Result<Option<u64>, String> {
 }
 
 /// Returns whether a file holds a size that the kernel rounds to pages.
-#[must_use]
 pub fn is_size(file: &str) -> bool {
     let memory = ["max", "low", "high", "min", "limit_in_bytes"];
     let last = file.rsplit('.').next().unwrap_or(file);

@@ -43,7 +43,6 @@ impl Group {
     }
 
     /// Returns the descriptor of the cgroup's directory.
-    #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
@@ -105,7 +104,6 @@ impl Migration {
     }
 
     /// Returns whether a process can move itself through the file `tasks`, which v1 has.
-    #[must_use]
     pub fn has_tasks(&self) -> bool {
         let [place, _] = &self.places;
         rustix::fs::accessat(place.descriptor(), c"tasks", Access::EXISTS, AtFlags::empty()).is_ok()

@@ -1,11 +1,7 @@
 //! The options of `scale`.
 
-use crate::arguments::Forms;
+use crate::harness::*;
 use ::report::size;
-use ::report::time::time;
-use clap::Args;
-use std::path::PathBuf;
-use std::time::Duration;
 
 /// The maximum number of pods of one simulation.
 pub const MOST_PODS: u64 = 1_000_000;
