@@ -22,6 +22,7 @@ endif
 # Additional features of test builds (tests/README.md): fault injection, defences that can be disabled.
 TEST_CFG = --cfg dayfly_faults --cfg dayfly_undefended
 RUSTDOC = RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' $(CARGO) doc -q --no-deps --document-private-items
+# dayfly-profile is a second program of the crate dayfly-host.
 TOOLS = dayfly-bench dayfly-image dayfly-host dayfly-profile
 # The release profile of the tools: they process more than a page of text and are optimized for speed, but link-time
 # optimization of all of them would take longer than everything else.
@@ -46,7 +47,7 @@ build-shim:
 	scripts/settle $(SHIM)
 
 build-tools:
-	$(FAST) $(CARGO) build --release $(TOOLS:%=-p %) $(LIBSECCOMP)
+	$(FAST) $(CARGO) build --release $(patsubst %,-p %,$(filter-out dayfly-profile,$(TOOLS))) $(LIBSECCOMP)
 
 # The runtime for tests, in its own directory: other compiler flags rebuild everything.
 # Without link-time optimization, which takes more than half of the time; the released build is tested separately.

@@ -1,7 +1,7 @@
 //! One call of the runtime, and its exit status and output.
 
 use crate::filtered::Refused;
-use profile::follow::{self, End, Event, Listener, Mode};
+use host::follow::{self, End, Event, Listener, Mode};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde_json::Value;

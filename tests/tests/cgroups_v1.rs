@@ -7,7 +7,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
 use dayfly_tests::{case, cgroups, wait};
-use profile::follow::{Event, call_name, memory};
+use host::follow::{Event, call_name, memory};
 use serde_json::json;
 use std::fs;
 use std::io::Write;

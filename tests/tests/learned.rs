@@ -47,7 +47,7 @@ const CASES: &[Case] = &[
 /// Checks that the program that `dayfly profile` executes is in dayfly's directory.
 fn tool() -> Result<(), String> {
     let tool = dayfly_tests::runner::runtime_path().with_file_name("dayfly-profile");
-    let missing = || format!("no {}: cargo build --release -p dayfly-profile", tool.display());
+    let missing = || format!("no {}: cargo build --release -p dayfly-host", tool.display());
     tool.exists().then_some(()).ok_or_else(missing)
 }
 

@@ -8,7 +8,7 @@ use dayfly_tests::cgroups;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, uses_every_fast_path};
 use dayfly_tests::user::can_be;
-use profile::follow::{Event, call_name, memory};
+use host::follow::{Event, call_name, memory};
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};

@@ -14,7 +14,7 @@ use dayfly_tests::order::{Addresses, Program, SECTION};
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
-use profile::follow::{End, Event, Listener, Mode, follow};
+use host::follow::{End, Event, Listener, Mode, follow};
 use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fmt::Write;

@@ -10,7 +10,7 @@ use dayfly_tests::runtime::Call;
 use dayfly_tests::seed::Seed;
 use dayfly_tests::view::View;
 use dayfly_tests::wait;
-use profile::follow::{Event, call_name};
+use host::follow::{Event, call_name};
 use rustix::process::Signal;
 use serde_json::json;
 use std::any::Any;

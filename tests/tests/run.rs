@@ -7,7 +7,7 @@ use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
 use dayfly_tests::{case, wait};
-use profile::follow::{Event, call_name};
+use host::follow::{Event, call_name};
 use rustix::process::Signal;
 use serde_json::json;
 use std::fs::{self, File};

@@ -5,7 +5,6 @@
 //! `tests/weight.json` contains the measured weights for each kernel, since other kernels need other calls. A command
 //! that is more than [`SLACK`] percent heavier fails. `UPDATE_WEIGHT=1` measures again and writes the file.
 
-use ::profile::follow::{self, Command, Mode, Report};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::CAPABILITIES;
 use dayfly_tests::container::Container;
@@ -14,6 +13,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use dayfly_tests::view::View;
 use dayfly_tests::{case, shim};
+use host::follow::{self, Command, Mode, Report};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;

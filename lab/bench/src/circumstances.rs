@@ -2,6 +2,7 @@
 
 use crate::runtime::Runtime;
 use crate::view::View;
+use host::facts::mounts;
 use report::Table;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -146,28 +147,9 @@ fn cpu() -> String {
 /// are `path` or one of its parents, the longest one counts; of several mounts on that mount point, the last one
 /// counts.
 fn mount_of(table: &str, path: &Path) -> String {
-    let mount =
-        table.lines().filter_map(Mount::parse).filter(|mount| path.starts_with(mount.point));
+    let mount = mounts(table).into_iter().filter(|mount| path.starts_with(&mount.point));
     let Some(mount) = mount.max_by_key(|mount| mount.point.len()) else { return "-".to_owned() };
-    format!("{} {}", mount.kind, mount.options)
-}
-
-/// A parsed line of mountinfo (proc_pid_mountinfo(5)).
-struct Mount<'a> {
-    point: &'a str,
-    kind: &'a str,
-    options: &'a str,
-}
-
-impl<'a> Mount<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let (mount, filesystem) = line.split_once(" - ")?;
-        let mut filesystem = filesystem.split(' ');
-        let kind = filesystem.next()?;
-        let options = filesystem.nth(1)?;
-        let point = mount.split(' ').nth(4)?;
-        Some(Self { point, kind, options })
-    }
+    format!("{} {}", mount.kind, mount.super_options)
 }
 
 /// Formats `time` as ISO 8601, in UTC, to the second.

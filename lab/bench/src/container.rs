@@ -1,17 +1,14 @@
 //! One container of one runtime, and the commands that are timed.
 
-mod detached;
-mod forked;
-mod saved;
+mod commands;
 
-use crate::Error;
 use crate::engine::Image;
 use crate::process::{self, Failure, Sample};
 use crate::stand::{Entrant, Stand};
 use crate::trace::inside;
 use crate::trace::outside::{self, Observed};
-use crate::weigh;
 use crate::weight::Way;
+use crate::{Error, weigh};
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

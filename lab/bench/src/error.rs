@@ -67,8 +67,8 @@ impl From<Interrupted> for Error {
     }
 }
 
-impl From<measure::chart::Error> for Error {
-    fn from(error: measure::chart::Error) -> Self {
+impl From<host::measure::chart::Error> for Error {
+    fn from(error: host::measure::chart::Error) -> Self {
         Self::Unfit(error.to_string())
     }
 }

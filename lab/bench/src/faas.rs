@@ -19,7 +19,6 @@ mod azure;
 mod figures;
 mod histogram;
 mod instance;
-mod kept;
 mod meter;
 mod replay;
 mod schedule;
@@ -237,7 +236,7 @@ impl Row {
         }
         let mut cold: Vec<f64> = self.of_cold().collect();
         if !cold.is_empty() && matches!(self.policy, Policy::KeepAlive | Policy::Histogram) {
-            let median = measure::statistics::median(&mut cold);
+            let median = host::measure::statistics::median(&mut cold);
             self.least = least(workload, median / 1e3);
         }
     }

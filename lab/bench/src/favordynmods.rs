@@ -8,6 +8,9 @@
 use crate::harness::*;
 use crate::process::Sample;
 use crate::runtime;
+use host::dynmods::State;
+use host::facts::Facts;
+use host::layout::Layout;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
@@ -40,13 +43,11 @@ const MOVE: &str = "a move";
 const FORKS: &str = "500 forks and exits";
 const READS: &str = "500 reads of cgroup.procs";
 
-/// The timeout of `dayfly host`.
-const DEADLINE: Duration = Duration::from_secs(30);
-
 impl Experiment for FavorDynmods {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        let host = Host::look()?;
-        let names: &[&str] = match (self.switch, host.is_on) {
+        let facts = Facts::of(None)?;
+        let state = State::of(&facts, &Layout::of(&facts));
+        let names: &[&str] = match (self.switch, state.is_on()) {
             (true, true) => {
                 let reason =
                     "favordynmods is on: turn it off by \"dayfly host favordynmods off\" first";
@@ -64,7 +65,7 @@ impl Experiment for FavorDynmods {
         let rounds = Rounds { warm_up: self.warm_up, timed: self.rounds, ..Rounds::default() };
         let goes = in_turns(&states, rounds, "favordynmods", |at| {
             let switch = self.switch && names[at] == "on";
-            let _on = switch.then(|| host.turn_on()).transpose()?;
+            let _on = switch.then(turn_on).transpose()?;
             sleep(self.pause);
             let mut samples = vec![ground.step()?, forks()?, ground.reads()?];
             for entrant in entrants {
@@ -97,75 +98,47 @@ impl Experiment for FavorDynmods {
     }
 }
 
-/// This host, queried and changed by `dayfly host favordynmods`.
-struct Host {
-    dayfly: PathBuf,
-    is_on: bool,
-}
+/// A program that ends at the end of its standard input: when this is dropped, or when this process exits.
+struct Listening(Child);
 
-/// Keeps the option on until dropped. The command that has turned the option on turns it off at the end of its standard
-/// input. The input also ends when this process exits.
-struct On(Child);
-
-impl Drop for On {
+impl Drop for Listening {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
     }
 }
 
-impl Host {
-    fn look() -> Result<Self, Error> {
-        let dayfly = runtime::dayfly()?;
-        let mut status = Command::new(&dayfly);
-        status.args(["host", "favordynmods", "status", "--format", "json"]).stdin(Stdio::null());
-        let text = process::read(&mut status, DEADLINE).map_err(|failure| {
-            Error::Unfit(format!("dayfly host favordynmods status: {failure}"))
-        })?;
-        let status: Value = serde_json::from_str(&text)
-            .map_err(|error| Error::Unfit(format!("dayfly host favordynmods status: {error}")))?;
-        Ok(Self { dayfly, is_on: status["favordynmods"] == "on" })
+/// Turns the option on by `dayfly host favordynmods auto`, which turns it off when it ends.
+fn turn_on() -> Result<Listening, Error> {
+    let dayfly = runtime::dayfly()?;
+    let mut auto = Command::new(&dayfly);
+    auto.args(["host", "favordynmods", "auto", "--", "sh", "-c", "echo on; exec cat"]);
+    auto.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = auto.spawn().map_err(Error::at("execute", &dayfly))?;
+    let mut on = Listening(child);
+    let mut line = String::new();
+    if let Some(stdout) = on.0.stdout.take() {
+        // A buffered reader loses no output, because the command prints only this line.
+        BufReader::new(stdout).read_line(&mut line).map_err(Error::at("read from", &dayfly))?;
     }
-
-    fn turn_on(&self) -> Result<On, Error> {
-        let mut auto = Command::new(&self.dayfly);
-        auto.args(["host", "favordynmods", "auto", "--", "sh", "-c", "echo on; exec cat"]);
-        auto.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let child = auto.spawn().map_err(Error::at("execute", &self.dayfly))?;
-        let mut on = On(child);
-        let mut line = String::new();
-        if let Some(stdout) = on.0.stdout.take() {
-            // A buffered reader loses no output, because the command prints only this line.
-            BufReader::new(stdout)
-                .read_line(&mut line)
-                .map_err(Error::at("read from", &self.dayfly))?;
-        }
-        if line == "on\n" {
-            return Ok(on);
-        }
-        let mut said = String::new();
-        if let Some(mut stderr) = on.0.stderr.take() {
-            let _ = stderr.read_to_string(&mut said);
-        }
-        Err(Error::Unfit(said.trim().trim_start_matches("error: ").to_owned()))
+    if line == "on\n" {
+        return Ok(on);
     }
+    let mut said = String::new();
+    if let Some(mut stderr) = on.0.stderr.take() {
+        let _ = stderr.read_to_string(&mut said);
+    }
+    Err(Error::Unfit(said.trim().trim_start_matches("error: ").to_owned()))
 }
 
 /// Two cgroups, and a process that is moved between them.
 struct Ground {
-    traveller: Child,
+    traveller: Listening,
     /// The two cgroup.procs files.
     places: [File; 2],
     /// The index in `places` of the next destination.
     next: std::cell::Cell<bool>,
     read: PathBuf,
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        drop(self.traveller.stdin.take());
-        let _ = self.traveller.wait();
-    }
 }
 
 impl Ground {
@@ -180,14 +153,15 @@ impl Ground {
         let (there, _) = open("there")?;
         let mut cat = Command::new("cat");
         cat.stdin(Stdio::piped()).stdout(Stdio::null());
-        let traveller = cat.spawn().map_err(Error::at("execute", Path::new("cat")))?;
+        let traveller =
+            cat.spawn().map_err(Error::at("execute", Path::new("cat"))).map(Listening)?;
         Ok(Self { traveller, places: [here, there], next: false.into(), read })
     }
 
     /// Moves the process to the other cgroup.
     fn step(&self) -> Result<Sample, Error> {
         let to = &self.places[usize::from(self.next.replace(!self.next.get()))];
-        let pid = self.traveller.id().to_string();
+        let pid = self.traveller.0.id().to_string();
         let moved = || to.write_all_at(pid.as_bytes(), 0);
         timed(|| moved().map_err(Error::at("write", &self.read)))
     }

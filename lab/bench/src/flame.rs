@@ -9,7 +9,7 @@ mod stacks;
 use crate::burst::{self, Load};
 use crate::harness::*;
 use crate::layers::{self, Mode};
-use measure::chart;
+use host::measure::chart;
 use perf::Perf;
 use stacks::{Stacks, classes, subject, subjects, waits};
 use std::collections::BTreeMap;

@@ -6,11 +6,11 @@
 
 use crate::harness::*;
 use crate::{staircase, steps};
-use profile::calls::Made;
-use profile::follow::Stop;
-use profile::learner::Learner;
-use profile::narrow::narrow;
-use profile::saved::Cost;
+use host::follow::Stop;
+use host::profile::calls::Made;
+use host::profile::learner::Learner;
+use host::profile::narrow::narrow;
+use host::profile::saved::Cost;
 use std::collections::BTreeSet;
 
 /// `learned`.

@@ -1,6 +1,6 @@
 //! What an experiment results in.
 
-use measure::chart::Picture;
+use host::measure::chart::Picture;
 use serde_json::Value;
 
 /// The results of an experiment.

@@ -1,7 +1,6 @@
 //! Python programs for containers, executed by the host's Python and forked by templates.
 
-use crate::Error;
-use crate::process;
+use crate::{Error, process};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! Interleaved rounds: in each round, every entrant performs the same operation, in turns.
 
-use crate::Error;
-use crate::accounting;
 pub use crate::arguments::Rounds;
 use crate::arguments::Timing;
 use crate::container::{Container, Fault};
@@ -9,8 +7,9 @@ use crate::process::Sample;
 use crate::stand::{Entrant, Stand};
 use crate::trace::outside::Observed;
 use crate::weight::Way;
+use crate::{Error, accounting};
 use clap::ValueEnum;
-use measure::progress::Progress;
+use host::measure::progress::Progress;
 use report::interrupt;
 use serde_json::Value;
 use std::thread::sleep;

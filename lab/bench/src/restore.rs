@@ -15,7 +15,6 @@
 mod program;
 mod ready;
 mod saved;
-mod statistics;
 
 pub(crate) use program::Program;
 pub(crate) use saved::Saved;
@@ -26,7 +25,7 @@ use crate::results::{Row, compare};
 use crate::runtime;
 use crate::session::all;
 use ready::Reports;
-use statistics::{Parts, Wait};
+use saved::{Parts, Wait};
 use std::fmt::Write;
 use std::fs;
 use std::process::Stdio;

@@ -1,7 +1,6 @@
 //! The compared runtimes.
 
-use crate::Error;
-use crate::process;
+use crate::{Error, process};
 use report::program;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

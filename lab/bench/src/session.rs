@@ -13,7 +13,7 @@ use crate::runtime::{self, Runtime};
 use crate::stand::{Entrant, Source, Stand};
 use crate::{Error, leftover, stand, view};
 use clap::Args;
-use measure::chart;
+use host::measure::chart;
 use report::interrupt;
 use serde::Serialize;
 use std::fs;

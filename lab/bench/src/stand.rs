@@ -3,10 +3,9 @@
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
 use crate::engine::Image;
-use crate::rootfs;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
-use crate::{Error, leftover, place};
+use crate::{Error, leftover, place, rootfs};
 use report::interrupt;
 use rustix::fd::OwnedFd;
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};

@@ -14,7 +14,6 @@
 //! - A burst does not replace used warm containers. A platform that gives each request a container of its own has to;
 //!   `faas --policy warm` includes this.
 
-mod burst;
 mod fork;
 mod function;
 mod provider;
@@ -179,7 +178,7 @@ impl Experiment for Templates {
         if asks(Question::Burst) {
             let count = self.count.unwrap_or(self.width);
             let measured = in_turns(entrants, rounds(self.bursts), "templates, bursts", |at| {
-                burst::burst(&mut providers[at], self.width, count)
+                provider::burst(&mut providers[at], self.width, count)
             })?;
             let what = format!("{} of {count} in flight", counted(self.width, "request"));
             for (entrant, all) in entrants.iter().zip(measured) {

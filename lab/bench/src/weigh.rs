@@ -6,7 +6,7 @@
 use crate::held;
 use crate::process::{Failure, Sample};
 use crate::weight::{Way, Weight};
-use profile::follow::{self, End, Event, Mode, call_name, count, follow};
+use host::follow::{self, End, Event, Mode, call_name, count, follow};
 use std::fs::File;
 use std::process::Command;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! The weight of a command: counts and sizes that are the same in every round.
 
-use measure::statistics::median;
+use host::measure::statistics::median;
 use serde::Serialize;
 
 /// The way a command is executed.

@@ -67,7 +67,7 @@ fn below(name: &str) -> Vec<Command> {
     for tool in [
         dayfly_image::options::Options::command(),
         dayfly_host::options::Options::command(),
-        dayfly_profile::options::Options::command(),
+        dayfly_host::profile::options::Options::command(),
     ] {
         all.extend(tool.get_subcommands().cloned());
     }

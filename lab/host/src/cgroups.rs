@@ -9,12 +9,6 @@
 //! | [`list`], [`values`], [`create`], [`tasks`], [`remove`], [`top`] | the other commands |
 //! | [`pool`] | groups kept ready for containers |
 //! | [`options`] | the command line |
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "figures are rounded"
-)]
 
 pub mod apply;
 pub mod cgroup_plan;

@@ -1,7 +1,7 @@
 //! `dayfly host chart`: draws figures from CSV.
 
+use crate::measure::chart::{self, Axis, Bars, Chart, Form, Picture, Series};
 use crate::options::{Chart as Options, ChartKind};
-use measure::chart::{self, Axis, Bars, Chart, Form, Picture, Series};
 use report::{Error, say};
 use std::io::Read;
 

@@ -9,7 +9,6 @@
 mod burst;
 mod persist;
 mod switch;
-mod wanted;
 
 pub use burst::auto;
 pub use persist::{persist, unpersist};

@@ -12,6 +12,9 @@
 //! | [`limit`] | the limit on concurrent starts |
 //! | [`chart`] | pictures of CSV |
 //! | [`cgroups`] | the commands of `dayfly cgroup` |
+//! | [`mod@follow`] | follows a command and all its descendants by ptrace(2) |
+//! | [`profile`] | `dayfly profile`: a seccomp profile learned from runs of a container |
+//! | [`measure`] | statistics, progress and pictures |
 //! | [`account`], [`output`], [`boot`] | users by name; writing results; files that act at boot |
 //! | [`options`] | the command line |
 //!
@@ -32,12 +35,15 @@ pub mod check;
 pub mod dynmods;
 pub mod engines;
 pub mod facts;
+pub mod follow;
 pub mod hardware;
 pub mod layout;
 pub mod limit;
 pub mod locks;
+pub mod measure;
 pub mod options;
 pub mod output;
+pub mod profile;
 pub mod score;
 
 use self::facts::Facts;

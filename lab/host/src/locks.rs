@@ -14,10 +14,10 @@ mod team;
 pub use advice::{Advice, ENOUGH, advise};
 pub use placement::{PLACEMENTS, Placement, placements};
 
+use crate::measure::chart::{self, Axis, Chart, Form, Picture, Series};
+use crate::measure::progress::Progress;
+use crate::measure::statistics::median;
 use crate::options::{Locks, Work};
-use measure::chart::{self, Axis, Chart, Form, Picture, Series};
-use measure::progress::Progress;
-use measure::statistics::median;
 use report::interrupt::{self, Second};
 use report::{Error, Format, Table, say, sayln};
 use serde::Serialize;

@@ -10,7 +10,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
 use dayfly_tests::user::User;
 use dayfly_tests::{case, leak, wait};
-use profile::follow::{Event, Listener, call_name};
+use host::follow::{Event, Listener, call_name};
 use rustix::process::{Pid, Signal, kill_process};
 
 dayfly_tests::subject!(Runtime, CASES);

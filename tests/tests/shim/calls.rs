@@ -18,7 +18,7 @@ use dayfly_tests::seed::Seed;
 use dayfly_tests::shim::{self, Events, Line, Pipes, program};
 use dayfly_tests::view::View;
 use dayfly_tests::{case, leak, wait};
-use profile::follow::{self, Command, End, Event, Listener, Mode, call_name, follow};
+use host::follow::{self, Command, End, Event, Listener, Mode, call_name, follow};
 use proto::messages::options::Options;
 use proto::messages::task::{DeleteRequest, DeleteResponse, KillRequest, Method, ShutdownRequest};
 use proto::messages::task::{WaitRequest, WaitResponse};

@@ -5,7 +5,9 @@
 //! input with a timeout: nothing arrives there before the invocation is done. This needs no other process, and ends early
 //! if the pipe is closed, for example when this experiment is killed.
 
-use super::{Faas, Policy};
+use super::instance::Bill;
+use super::meter::Meter;
+use super::{Cost, Faas, Policy};
 use crate::harness::*;
 use crate::python::{IMPORTS, Python};
 
@@ -72,5 +74,40 @@ impl Agent {
         let template = self.container(stand, racer, Policy::Cold)?;
         template.become_template()?;
         Ok(template)
+    }
+}
+
+/// A template, and what it costs.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    container: Container<'a>,
+    meter: Option<Meter>,
+    bill: Bill,
+}
+
+impl<'a> Kept<'a> {
+    /// Makes the template.
+    ///
+    /// # Errors
+    /// Errors of the harness itself. the runtime's.
+    pub(super) fn make(agent: &Agent, stand: &'a Stand, racer: &'a Entrant) -> Result<Self, Error> {
+        let container = agent.template(stand, racer)?;
+        let meter = Meter::of(container.first_process()?, true);
+        Ok(Self { container, meter, bill: Bill::default() })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.container.id
+    }
+
+    /// Begins to count its time.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.bill.begin(now);
+    }
+
+    /// Returns its time since the beginning, and its memory multiplied by this time.
+    pub(super) fn cost(&mut self) -> Cost {
+        self.bill.measure(Instant::now(), self.meter.as_ref().and_then(Meter::kib));
+        self.bill.cost(self.bill)
     }
 }

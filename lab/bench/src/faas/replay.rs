@@ -5,10 +5,9 @@
 
 mod placing;
 
-use super::agent::Agent;
+use super::agent::{Agent, Kept};
 use super::histogram::Habits;
 use super::instance::{Bill, Event, Instance, State};
-use super::kept::Kept;
 use super::meter::By;
 use super::schedule::Workload;
 use super::{Cost, Faas, Policy};

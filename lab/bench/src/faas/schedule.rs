@@ -3,7 +3,7 @@
 use super::azure::{self, Counted};
 use super::{Arrivals, Faas, Regular};
 use crate::harness::*;
-use measure::random::Random;
+use host::measure::random::Random;
 use std::collections::HashMap;
 use std::fs::File;
 

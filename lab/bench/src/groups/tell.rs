@@ -2,7 +2,7 @@
 
 use super::{Groups, Row, Shown, Use};
 use crate::harness::*;
-use measure::chart::{Chart, Series};
+use host::measure::chart::{Chart, Series};
 use std::fmt::Write;
 
 /// Returns the rows of a use, and its states in their order.

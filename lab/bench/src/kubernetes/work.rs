@@ -2,8 +2,7 @@
 
 use super::cluster::Cluster;
 use super::metrics::Histogram;
-use super::node;
-use super::{Kubernetes, Load};
+use super::{Kubernetes, Load, node};
 use crate::figures::Sample;
 use crate::harness::*;
 use std::thread::sleep;

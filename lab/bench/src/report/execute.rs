@@ -4,7 +4,7 @@ use super::kept::{Kept, PLACE, replace};
 use super::paper::Experiment;
 use crate::process::{self, Failure};
 use crate::{Error, circumstances, runtime};
-use measure::progress::Progress;
+use host::measure::progress::Progress;
 use report::interrupt;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;

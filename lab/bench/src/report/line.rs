@@ -1,8 +1,8 @@
 //! A line of a part: one quantity, with its published figures, and where the measured figures are in an experiment's
 //! JSON output.
 
-use measure::bootstrap;
-use measure::statistics::Summary;
+use host::measure::bootstrap;
+use host::measure::statistics::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

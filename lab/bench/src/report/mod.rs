@@ -24,11 +24,10 @@ mod row;
 mod tests;
 mod written;
 
-use crate::Error;
 use crate::arguments::some;
 use crate::circumstances::Circumstances;
-use crate::runtime;
 use crate::view::View;
+use crate::{Error, runtime};
 use clap::Args;
 pub use execute::end_with_the_report;
 use kept::Kept;

@@ -2,7 +2,7 @@
 
 use super::row::Row;
 use crate::{Error, results};
-use measure::chart::{self, Bars, Picture};
+use host::measure::chart::{self, Bars, Picture};
 
 /// If the ratio between two figures exceeds this number, the figures are drawn in separate pictures.
 const APART: f64 = 20.0;

@@ -1,7 +1,7 @@
 //! A row of a section's table.
 
 use super::line::{Cell, Line, Published};
-use measure::chart::{digits, whole_or_digits};
+use host::measure::chart::{digits, whole_or_digits};
 use serde::{Deserialize, Serialize};
 
 /// The maximum number of figures side by side.

@@ -1,14 +1,10 @@
-//! A container that is saved once, and restored any number of times.
+//! A container that is saved once, and restored any number of times; and criu's own statistics of that.
 
 use super::program::Program;
 use super::ready::Reports;
-use super::started;
-use super::statistics::{self, Parts};
-use crate::harness::*;
-use crate::process::Sample;
-use proto::messages::criu_stats::RestoreStatistics;
+use super::*;
+use proto::messages::criu_stats::{RestoreStatistics, Statistics};
 use std::cell::RefCell;
-use std::fs;
 
 /// A saved container of a program.
 pub(crate) struct Saved<'a> {
@@ -50,7 +46,7 @@ impl<'a> Saved<'a> {
         let begin = || self.container.begin_restore(&self.images, &self.work);
         let learn = |end| self.container.restored(end);
         let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn);
-        self.statistics.borrow_mut().extend(statistics::read(&self.work));
+        self.statistics.borrow_mut().extend(read_statistics(&self.work));
         sample
     }
 
@@ -66,7 +62,105 @@ impl<'a> Saved<'a> {
 
     /// Returns criu's part of the restores until the program was ready; `None` without statistics.
     pub(super) fn parts(&self, program: &'static str, ready_us: f64) -> Option<Parts> {
-        let waits = statistics::waits(&self.work);
+        let waits = read_waits(&self.work);
         Parts::of(&self.runtime, program, ready_us, &self.statistics.borrow(), waits)
+    }
+}
+
+/// The file of the statistics in criu's work directory.
+const FILE: &str = "stats-restore";
+/// criu's log in the work directory; dayfly and runc give it this name.
+const LOG: &str = "restore.log";
+/// The number of waits that are shown.
+const WAITS: usize = 3;
+/// The size of the header before the message: two magic numbers, and the length of the message.
+const HEADER: usize = 12;
+
+/// Reads the statistics of a restore from criu's work directory.
+fn read_statistics(work: &Path) -> Option<RestoreStatistics> {
+    let bytes = fs::read(work.join(FILE)).ok()?;
+    Statistics::decode(bytes.get(HEADER..)?).ok()?.restore
+}
+
+/// The medians of a runtime's restores of one program.
+#[derive(Debug, Serialize)]
+pub(super) struct Parts {
+    pub runtime: String,
+    pub program: &'static str,
+    /// The time until the program was ready, in µs.
+    pub ready_us: f64,
+    /// criu's own time, in µs.
+    pub criu_us: f64,
+    /// The number of pages read from images.
+    pub pages: f64,
+    /// The longest waits of the last restore.
+    pub waits: Vec<Wait>,
+}
+
+/// A time in which criu logged nothing.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(super) struct Wait {
+    pub ms: f64,
+    /// The message after which criu waited.
+    pub after: String,
+}
+
+/// Finds the longest waits in criu's log of a restore, the longest first. criu logs the time in seconds in parentheses
+/// at the beginning of each line.
+fn read_waits(work: &Path) -> Vec<Wait> {
+    let log = fs::read(work.join(LOG)).unwrap_or_default();
+    longest(&String::from_utf8_lossy(&log))
+}
+
+fn longest(log: &str) -> Vec<Wait> {
+    let entry = |line: &str| {
+        let (seconds, message) = line.strip_prefix('(')?.split_once(')')?;
+        Some((seconds.trim().parse::<f64>().ok()?, message.trim().to_owned()))
+    };
+    let entries: Vec<(f64, String)> = log.lines().filter_map(entry).collect();
+    let mut waits: Vec<Wait> = entries
+        .windows(2)
+        .map(|pair| Wait { ms: (pair[1].0 - pair[0].0) * 1e3, after: pair[0].1.clone() })
+        .collect();
+    waits.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+    waits.truncate(WAITS);
+    waits
+}
+
+impl Parts {
+    pub(super) fn of(
+        runtime: &str,
+        program: &'static str,
+        ready_us: f64,
+        all: &[RestoreStatistics],
+        waits: Vec<Wait>,
+    ) -> Option<Self> {
+        let middle = |figure: fn(&RestoreStatistics) -> f64| {
+            median(&mut all.iter().map(figure).collect::<Vec<_>>())
+        };
+        (!all.is_empty()).then(|| Self {
+            runtime: runtime.to_owned(),
+            program,
+            ready_us,
+            criu_us: middle(|one| f64::from(one.restore_time)),
+            pages: middle(|one| one.pages_restored as f64),
+            waits,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longest_waits_come_first() {
+        let log =
+            "(00.000100) one\n(00.001100)      1: two\nnot a line of criu\n(00.004100) three\n";
+        let waits = longest(log);
+        assert_eq!(waits.len(), 2);
+        assert_eq!(waits[0].after, "1: two");
+        assert!((waits[0].ms - 3.0).abs() < 1e-6 && (waits[1].ms - 1.0).abs() < 1e-6);
+        assert!(longest("").is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Pictures of results.
 
 use super::{Row, distinct, grouped, title};
-use measure::chart::{Axis, Bars, Chart, Form, Picture, Series};
+use host::measure::chart::{Axis, Bars, Chart, Form, Picture, Series};
 
 /// The number of classes of a distribution per decade.
 const CLASSES: f64 = 12.0;

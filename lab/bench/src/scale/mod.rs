@@ -16,7 +16,6 @@
 //! The lock is estimated by Amdahl's law, from the rates of `burst` with one container and with as many as there are
 //! CPUs.
 
-mod capacity;
 mod figures;
 mod options;
 mod read;
@@ -26,14 +25,12 @@ mod tell;
 #[cfg(test)]
 mod tests;
 
-use crate::Error;
 use crate::circumstances::Circumstances;
-use crate::results;
 use crate::session::{self, Outcome};
-use capacity::{Bound, smallest};
-use figures::Figures;
-use measure::progress::Progress;
-use measure::statistics::quantile;
+use crate::{Error, results};
+use figures::{Bound, Figures, smallest};
+use host::measure::progress::Progress;
+use host::measure::statistics::quantile;
 pub use options::Scale;
 use read::{File, Kind};
 use serde::Serialize;
@@ -176,8 +173,8 @@ fn simulate(options: &Scale, files: Vec<File>) -> Result<Results, Error> {
         let step = |results: &Results| results.nodes.len() + results.clusters.len();
         for &cores in &cores {
             progress.tell("scale, simulations", step(&results), all);
-            let rates = capacity::rates(options, of, cores);
-            let holds = capacity::holds(options, of, cores, memory);
+            let rates = figures::rates(options, of, cores);
+            let holds = figures::holds(options, of, cores, memory);
             let (Some(per_second), Some(held)) = (smallest(&rates), smallest(&holds)) else {
                 continue;
             };
@@ -188,10 +185,10 @@ fn simulate(options: &Scale, files: Vec<File>) -> Result<Results, Error> {
         }
         for &nodes in &nodes {
             progress.tell("scale, simulations", step(&results), all);
-            let holds = capacity::holds(options, of, most, memory);
+            let holds = figures::holds(options, of, most, memory);
             let holds = smallest(&holds).map_or(0.0, |bound| bound.most);
             let ran = simulation::run(&setup(options, of, nodes, most, pods(nodes), holds))?;
-            let node = smallest(&capacity::rates(options, of, most));
+            let node = smallest(&figures::rates(options, of, most));
             let node = node.map(|bound| Bound { most: bound.most * nodes as f64, ..bound });
             let limits: Vec<Bound> = node.into_iter().chain(cluster_limits(options)).collect();
             let Some(per_second) = smallest(&limits) else { continue };
@@ -266,7 +263,7 @@ fn setup(
         holds: holds as usize,
         parallel: of.start_cpu_ms.value / 1e3 - locked,
         locked,
-        probed: capacity::probed(options, of),
+        probed: figures::probed(options, of),
         workers: options.workers,
         relist: options.relist.as_secs_f64(),
         kubelet: Limit { qps: options.kubelet_qps, burst: options.kubelet_burst },
@@ -313,7 +310,7 @@ fn waits_for(ran: &Ran) -> &'static str {
 }
 
 fn crossing(options: &Scale, of: &Figures, cores: usize) -> Option<Crossing> {
-    let rates = capacity::rates(options, of, cores);
+    let rates = figures::rates(options, of, cores);
     let others: Vec<Bound> = rates.iter().copied().filter(|bound| bound.by != "node CPU").collect();
     let then = smallest(&others);
     let cluster = smallest(&cluster_limits(options))?;
@@ -341,7 +338,7 @@ fn check(
         let Some(pods) = last.pods.filter(|pods| *pods as u64 <= options::MOST_PODS) else {
             continue;
         };
-        let holds = smallest(&capacity::holds(options, of, file.cpus, memory));
+        let holds = smallest(&figures::holds(options, of, file.cpus, memory));
         let holds = holds.map_or(0.0, |bound| bound.most);
         let setup = Setup { rate: None, ..setup(options, of, 1, file.cpus, pods, holds) };
         let model = burst(&simulation::run(&setup)?);

@@ -9,7 +9,7 @@
 
 use super::station::{At, Bucket, Limit, Processor, Queue};
 use crate::harness::*;
-use measure::random::Random;
+use host::measure::random::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 

@@ -1,7 +1,6 @@
 //! Tables, CSV and pictures.
 
-use super::capacity::Bound;
-use super::figures::Figure;
+use super::figures::{Bound, Figure};
 use super::options::Scale;
 use super::{Burst, NodeRow, Results};
 use crate::harness::*;

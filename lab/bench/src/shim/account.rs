@@ -1,8 +1,7 @@
 //! Measures the CPU time of all processes of the experiment except the client.
 
-use crate::Error;
 use crate::view::View;
-use crate::{cgroup, held};
+use crate::{Error, cgroup, held};
 use std::fs;
 use std::path::PathBuf;
 

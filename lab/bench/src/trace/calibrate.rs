@@ -3,7 +3,7 @@
 use crate::harness::*;
 use crate::process::Failure;
 use crate::weigh;
-use profile::follow::{Event, Mode, call_name, follow};
+use host::follow::{Event, Mode, call_name, follow};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::env;
 use std::fs::File;

@@ -1,12 +1,10 @@
 //! `apply` and `diff`: compute the changes that a cgroup plan needs, and make them.
 
 use super::cgroup_plan::{self, CgroupPlan, GroupPlan, Parent, Setting};
-use super::create;
-use super::devices;
 use super::group::{Group, Mount, Tree, Version};
 use super::journal::{Belonging, Change, Journal, Write};
-use super::key;
 use super::setting::{self, Pending};
+use super::{create, devices, key};
 use crate::account::{self, Owner};
 use crate::cgroups::options::{Apply, PlanFile};
 use cgroup::Hierarchies;

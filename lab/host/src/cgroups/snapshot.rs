@@ -2,9 +2,8 @@
 
 use super::group::{Group, Mount, Tree, entries};
 use super::key;
-use crate::account;
 use crate::cgroups::options::Snapshot;
-use crate::output;
+use crate::{account, output};
 use report::Error;
 use std::fmt::Write as _;
 use std::fs;

@@ -16,20 +16,6 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant, SystemTime};
 
-/// The columns of the table.
-const HEADINGS: [&str; 10] = [
-    "group",
-    "processes",
-    "CPUs",
-    "held back",
-    "memory",
-    "limit",
-    "I/O a second",
-    "CPU waits",
-    "memory",
-    "I/O",
-];
-
 /// The changes of a group between two samples; a figure is `None` if no controller counts it.
 #[derive(Debug, Clone, PartialEq)]
 struct Rates {
@@ -246,25 +232,22 @@ fn sorted(rates: &mut [Rates], by: Column) {
 }
 
 fn table(rates: &[Rates]) -> Table {
-    let mut table = Table::new(&HEADINGS);
-    for rates in rates {
-        let usage = &rates.now;
-        let mut cells = vec![
-            usage.group.clone(),
-            usage.processes.to_string(),
-            known(rates.cpus, |cpus| format!("{cpus:.2}")),
-            known(rates.throttled, |share| format!("{:.0} %", share * 100.0)),
-            known(usage.memory, size),
-            known(usage.memory_limit, size),
-            known(rates.io, |bytes| size(bytes as u64)),
-        ];
-        cells.extend(match usage.pressure {
-            Some(pressure) => pressure.map(|percent| format!("{percent:.1} %")),
-            None => ["-"; 3].map(str::to_owned),
-        });
-        table.row(cells);
-    }
-    table
+    let waits = |of: &Rates, at: usize| known(of.now.pressure, |all| format!("{:.1} %", all[at]));
+    Table::of(
+        rates,
+        &[
+            ("group", &|of| of.now.group.clone()),
+            ("processes", &|of| of.now.processes.to_string()),
+            ("CPUs", &|of| known(of.cpus, |cpus| format!("{cpus:.2}"))),
+            ("held back", &|of| known(of.throttled, |share| format!("{:.0} %", share * 100.0))),
+            ("memory", &|of| known(of.now.memory, size)),
+            ("limit", &|of| known(of.now.memory_limit, size)),
+            ("I/O a second", &|of| known(of.io, |bytes| size(bytes as u64))),
+            ("CPU waits", &|of| waits(of, 0)),
+            ("memory", &|of| waits(of, 1)),
+            ("I/O", &|of| waits(of, 2)),
+        ],
+    )
 }
 
 /// The event that ended a wait.

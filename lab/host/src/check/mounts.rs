@@ -4,7 +4,7 @@ use super::images;
 use super::verdict::{Section, Verdict};
 use crate::engines::Containerd;
 use crate::facts::{Facts, Mount, mounts};
-use measure::statistics::median;
+use crate::measure::statistics::median;
 use report::count::counted;
 use std::fs;
 use std::time::Instant;

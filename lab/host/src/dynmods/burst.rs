@@ -5,8 +5,7 @@
 //! `auto` is killed, its lock is released, and the option is turned off when the next `auto` ends.
 
 use super::State;
-use super::switch::{possible, turn};
-use super::wanted::{MARK, WANTED};
+use super::switch::{MARK, WANTED, possible, turn};
 use crate::facts::Facts;
 use crate::layout::Layout;
 use report::{Error, interrupt};

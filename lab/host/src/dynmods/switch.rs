@@ -1,6 +1,6 @@
 //! Shows favordynmods, and turns it on and off by remounting the cgroup2 root.
 
-use super::{BOOT_PARAMETER, OPTION, State, refusal, wanted};
+use super::{BOOT_PARAMETER, OPTION, State, refusal};
 use crate::facts::Facts;
 use crate::layout::{Layout, Mode};
 use report::{Error, Format, Table, say, sayln};
@@ -8,7 +8,9 @@ use rustix::fs::CWD;
 use rustix::mount::{
     FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick,
 };
+use std::fs::File;
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
 
 /// Prints the state and its meaning.
 ///
@@ -90,7 +92,7 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let state = State::of(facts, &layout);
     let root = possible(&layout, &state)?;
     if state.is_on() {
-        wanted::keep()?;
+        keep()?;
         sayln!("favordynmods is on already");
         return Ok(());
     }
@@ -222,4 +224,24 @@ fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(
     }
     Err(Error::refused(format!("{root} was remounted, but its options did not change"))
         .advise("do it in the host's own cgroup namespace: in another one the kernel ignores it"))
+}
+
+/// A file on which each command that needs the option holds a lock. It is not empty if the option was off before the
+/// first of these commands.
+pub(super) const WANTED: &str = "/run/dayfly-favordynmods";
+/// The content of that file if the option was off before.
+pub(super) const MARK: &[u8] = b"on for a while\n";
+
+/// Keeps the option on when the running commands end.
+///
+/// # Errors
+/// The file cannot be written.
+pub(super) fn keep() -> Result<(), Error> {
+    let path = Path::new(WANTED);
+    match File::options().write(true).truncate(true).open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::of("write", path)(error))
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::text::{cache_name, megabytes};
 use super::{Hardware, Node};
-use measure::chart::{Boxes, Cell, Matrix, Outer, Tray};
+use crate::measure::chart::{Boxes, Cell, Matrix, Outer, Tray};
 use report::count::counted;
 use topology::List;
 

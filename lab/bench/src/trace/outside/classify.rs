@@ -2,9 +2,10 @@
 //!
 //! The phases are those of dayfly's own steps, so that tables can be shown side by side.
 
-use super::calls::call;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 use trace::Phase;
 
 /// The purpose of a call, and whether it may sleep until another process acts.
@@ -141,6 +142,41 @@ fn control(option: u64) -> Phase {
 /// Returns whether an operation of futex(2) sleeps: WAIT, LOCK_PI, WAIT_BITSET, WAIT_REQUEUE_PI, LOCK_PI2.
 fn futex_waits(operation: u64) -> bool {
     matches!(operation & 0x7f, 0 | 6 | 9 | 11 | 13)
+}
+
+/// What is known about a system call by its name alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// The phase; `None` if that of the object counts.
+    pub phase: Option<Phase>,
+    /// Whether the call may sleep until another process acts.
+    pub waits: bool,
+    /// The kind of the argument that determines the object, and the argument's number.
+    pub object: (&'static str, usize),
+}
+
+/// Returns what is known about the call `name`; `None` for calls without an object whose phase is not known.
+pub fn call(name: &str) -> Option<Call> {
+    static CALLS: LazyLock<HashMap<&str, Call>> = LazyLock::new(|| {
+        let lines = include_str!("calls.txt").lines().filter(|line| !line.starts_with('#'));
+        lines.flat_map(entries).collect()
+    });
+    CALLS.get(name).copied()
+}
+
+/// Reads a line of the table.
+fn entries(line: &'static str) -> impl Iterator<Item = (&'static str, Call)> {
+    let mut words = line.split_whitespace();
+    let phase = words.next().unwrap_or_default();
+    let object = words.next().unwrap_or_default();
+    let (kind, argument) = object.split_once(':').unwrap_or((object, "0"));
+    let named = phase.trim_start_matches("wait:");
+    let call = Call {
+        phase: Phase::ALL.into_iter().find(|phase| phase.name() == named),
+        waits: phase != named,
+        object: (kind, argument.parse().unwrap_or(0)),
+    };
+    words.map(move |name| (name, call))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Finds the object of a system call: the path that an argument points to, or the file behind a descriptor. The caller
 //! is stopped at the entry to the call (ptrace(2)).
 
-use super::calls::call;
-use super::classify::NETLINK;
-use profile::follow::memory;
+use super::classify::{NETLINK, call};
+use host::follow::memory;
 use rustix::process::Pid;
 use std::collections::HashSet;
 use std::fs;

@@ -1,8 +1,6 @@
 //! A time line of any runtime, from outside: its system calls as seen by ptrace(2).
 
-mod calls;
 mod classify;
-mod ending;
 mod fold;
 mod gather;
 mod look;
@@ -13,7 +11,7 @@ pub use classify::Layout;
 use crate::process::{Failure, Sample};
 use crate::weigh;
 use gather::Gather;
-use profile::follow::{Mode, follow};
+use host::follow::{Mode, follow};
 use std::fs::File;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -4,14 +4,8 @@
 //! fperm) and `admin` (uid, gid, fperm, dperm). A section that is named after a controller creates the group in the
 //! hierarchy of that controller.
 
-use super::{CgroupPlan, GroupPlan, Named, Setting, Source};
-use crate::account::{self, Owner};
+use super::*;
 use crate::cgroups::error::suggest;
-use crate::cgroups::group::Group;
-use crate::cgroups::options::Ownership;
-use report::Error;
-use std::path::Path;
-use std::rc::Rc;
 
 /// Returns whether a text looks more like this format than like TOML.
 pub fn looks_like(text: &str) -> bool {

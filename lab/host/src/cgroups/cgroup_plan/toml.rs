@@ -22,18 +22,13 @@
 //! io.max = ["8:0 rbps=1048576", "8:16 wiops=100"]   # several lines
 //! ```
 
-use super::{CgroupPlan, GroupPlan, Named, Parent, Setting, Source};
-use crate::account;
+use super::*;
 use crate::cgroups::error::suggest;
-use crate::cgroups::group::Group;
-use crate::cgroups::options::Ownership;
-use report::Error;
+use ::toml::Spanned;
+use ::toml::de::{DeTable, DeValue};
 use spec::word;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::rc::Rc;
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use std::path::PathBuf;
 
 /// Parses `text` (the content of `path`) and the files that it includes.
 ///

@@ -1,9 +1,6 @@
 //! The options of commands that read cgroup plans.
 
-use crate::account::Owner;
-use crate::cgroups::group::Group;
-use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use super::*;
 
 /// A cgroup plan.
 #[derive(Debug, Args)]

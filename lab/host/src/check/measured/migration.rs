@@ -1,16 +1,13 @@
 //! Moves a process back and forth between two cgroups.
 
-use crate::layout::Layout;
-use report::Error;
+use super::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, openat};
-use rustix::io::Errno;
 use std::cell::Cell;
 use std::ffi::CStr;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::Child;
 
 /// A cgroup for measurements; dropping it removes the cgroup.
 #[derive(Debug)]

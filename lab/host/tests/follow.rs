@@ -1,6 +1,6 @@
 //! Follows real commands.
 
-use dayfly_profile::follow::{
+use dayfly_host::follow::{
     Command, End, Error, Event, Mode, Report, Stop, count, follow, follow_until,
 };
 use std::io::{Read, Write};
@@ -63,7 +63,7 @@ fn a_shell_with_two_children() {
     assert_eq!(report.end, End::Exited(5));
     let [shell, first, second] = &report.processes[..] else { panic!("{report}") };
     assert_eq!([first.parent, second.parent], [Some(shell.pid); 2]);
-    let commands = |process: &dayfly_profile::follow::Process| -> Vec<String> {
+    let commands = |process: &dayfly_host::follow::Process| -> Vec<String> {
         process.images.iter().map(|image| image.command[0].clone()).collect()
     };
     assert_eq!(commands(first), ["/bin/sh", "/bin/true"]);

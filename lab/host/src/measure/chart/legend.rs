@@ -1,6 +1,6 @@
 //! The legend, which is drawn to the right of the picture.
 
-use crate::chart::{Area, Error};
+use crate::measure::chart::{Area, Error};
 use plotters::prelude::{
     Circle, Color, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
 };

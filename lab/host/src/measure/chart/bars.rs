@@ -1,15 +1,11 @@
 //! Charts of grouped bars.
 
-use crate::chart::legend::{self, Entry, Sign, wrapped};
-use crate::chart::ruler::{Ruler, span, tick, whole_or_digits};
-use crate::chart::{Area, Context, Error, LIGHT, MARK, Scale, colours};
-use plotters::chart::ChartBuilder;
-use plotters::prelude::{
-    Color, EmptyElement, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
-};
+use super::*;
+use crate::measure::chart::legend::{Entry, Sign, wrapped};
+use crate::measure::chart::ruler::{Ruler, span, tick, whole_or_digits};
+use plotters::prelude::{EmptyElement, IntoFont, Rectangle, Text, TextStyle};
 use plotters::style::FontTransform;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use std::ops::Range;
 
 /// The colours of published values.
 const GREYS: [RGBColor; 4] = [
@@ -249,10 +245,10 @@ fn upright(is_below: bool) -> TextStyle<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::{COLOURS, Picture};
+    use crate::measure::chart::{COLOURS, Picture};
 
     fn svg(bars: &Bars) -> String {
-        crate::chart::draw(&[Picture::Bars(bars.clone())]).expect("drawn")
+        crate::measure::chart::draw(&[Picture::Bars(bars.clone())]).expect("drawn")
     }
 
     fn bars(values: &[&[Option<f64>]]) -> Bars {

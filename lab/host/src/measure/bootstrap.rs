@@ -3,8 +3,8 @@
 //!
 //! The random number generator has a fixed seed, so that the same samples give the same report.
 
-use crate::random::Random;
-use crate::statistics::quantile;
+use crate::measure::random::Random;
+use crate::measure::statistics::quantile;
 use serde::Serialize;
 
 /// The number of resamples.

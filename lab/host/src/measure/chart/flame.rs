@@ -1,8 +1,8 @@
 //! Flame graphs of sampled stacks, in which the width of a function is the number of samples of the function and its
 //! callees.
 
-use crate::chart::legend::{self, Entry, Sign};
-use crate::chart::{Area, COLOURS, Error, colours};
+use crate::measure::chart::legend::{self, Entry, Sign};
+use crate::measure::chart::{Area, COLOURS, Error, colours};
 use plotters::prelude::{Color, IntoFont, RGBColor, Rectangle, Text, TextStyle, WHITE};
 use std::collections::BTreeMap;
 
@@ -149,7 +149,7 @@ fn is_dark(RGBColor(red, green, blue): RGBColor) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::{Picture, draw};
+    use crate::measure::chart::{Picture, draw};
 
     fn stack(functions: &[&str], samples: u64) -> (Vec<String>, u64) {
         (functions.iter().map(|name| (*name).to_owned()).collect(), samples)

@@ -1,6 +1,6 @@
 //! A picture of nested boxes, with a matrix of numbers below them.
 
-use crate::chart::{Area, COLOURS, Error, LIGHT, MARK};
+use crate::measure::chart::{Area, COLOURS, Error, LIGHT, MARK};
 use plotters::prelude::{
     BLACK, Color, IntoDrawingArea, IntoFont, Rectangle, SVGBackend, Text, TextStyle, WHITE,
 };

@@ -1,6 +1,6 @@
 //! Axes with ticks at round numbers.
 
-use crate::chart::Scale;
+use crate::measure::chart::Scale;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Runs a bundle with different profiles, and cleans up.
 
-use crate::calls::{Calls, Made};
 use crate::follow::{Command, End, Event, Listener, Mode, Stop, follow_until};
-use crate::saved;
+use crate::profile::calls::{Calls, Made};
+use crate::profile::saved;
 use report::{Error, interrupt};
 use rustix::process::{Pid, getpid};
 use serde_json::{Value, json};

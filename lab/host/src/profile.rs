@@ -1,13 +1,27 @@
-//! `dayfly profile learn`.
+//! `dayfly profile`: learns a seccomp profile from runs of a container.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`calls`] | records by ptrace(2) the system calls made under a filter |
+//! | [`narrow`](mod@narrow) | narrows a profile to these calls: the result allows nothing that the original denies |
+//! | [`learner`] | runs a bundle with a profile, and cleans up |
+//! | [`saved`] | the savings of the new profile |
+//! | [`options`] | the command line |
 
-use crate::calls::Made;
+pub mod calls;
+pub mod learner;
+pub mod narrow;
+pub mod options;
+pub mod saved;
+
 use crate::follow::Stop;
-use crate::learner::{self, Learner};
-use crate::narrow::{allowed, compile, narrow, permissive};
-use crate::options::Learn;
-use crate::saved::{self, Cost};
+use calls::Made;
+use learner::Learner;
+use narrow::{allowed, compile, narrow, permissive};
+use options::Learn;
 use report::interrupt::{self, Second};
 use report::{Error, program, say};
+use saved::Cost;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -6,12 +6,6 @@
 //! | [`random`] | reproducible random numbers |
 //! | [`progress`] | the progress of a long run |
 //! | [`chart`] | pictures of curves, bars, stacks and nested boxes |
-#![allow(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
-    reason = "figures are rounded"
-)]
 
 pub mod bootstrap;
 pub mod chart;

@@ -1,7 +1,67 @@
-//! Events of followed processes.
+//! Follows a command and all its descendants by ptrace(2), through clones and new namespaces, and reports each system
+//! call, or the number of instructions.
+//!
+//! | part | what |
+//! |---|---|
+//! | [`Command`] | the command, its environment and its streams |
+//! | [`follow()`] | runs the command, and passes each [`Event`] to a [`Listener`] |
+//! | [`count()`] | runs the command, and returns a [`Report`] with the counts of each process, in order of creation |
+//! | [`memory`] | reads what a call's arguments point to, while its caller is stopped |
+//!
+//! A container's own program is not followed, unless a listener requests it: a process is detached when it executes a
+//! program with a root directory other than ours. So the counts cover the runtime with its helpers and hooks.
+//!
+//! Neither mode needs performance counters, which virtual machines often lack. Both modes give reproducible results for
+//! a deterministic program. The cost is two stops per system call, or one stop per instruction; a million instructions
+//! take some seconds.
+//!
+//! Requires Linux 5.3 or later, on x86-64 or arm64. Nothing is left behind: at the deadline, or if the caller dies, all
+//! followed processes are killed.
+
+mod command;
+mod count;
+pub mod memory;
+mod run;
+mod tracee;
+mod watch;
+
+pub use command::Command;
+pub use count::{Image, Process, Report, Tally, count};
+pub use run::{Mode, follow, follow_until};
+pub use watch::Stop;
 
 use rustix::io::Errno;
 use rustix::process::Pid;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The reason why a command could not be followed to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A string for the command contains a NUL byte.
+    #[error("argument or variable: {0}")]
+    Nul(#[from] std::ffi::NulError),
+    /// The program could not be executed.
+    #[error("execute {}: {}", program.display(), sys::errno::describe(*errno))]
+    NotExecuted {
+        /// The program.
+        program: PathBuf,
+        /// The errno.
+        errno: Errno,
+    },
+    /// The command, or a process that the command left running, did not end before the deadline and
+    /// was killed.
+    #[error("{} did not end within {after:?} and was killed", program.display())]
+    Deadline {
+        /// The program.
+        program: PathBuf,
+        /// The timeout.
+        after: Duration,
+    },
+    /// A system call failed.
+    #[error("{0}")]
+    System(#[from] sys::Error),
+}
 
 /// Receives the events of followed processes.
 pub trait Listener: Send {

@@ -8,7 +8,7 @@
     reason = "a number that is cut fails the test"
 )]
 
-use dayfly_profile::narrow::{compile, narrow};
+use dayfly_host::profile::narrow::{compile, narrow};
 use proptest::prelude::*;
 use seccomp::{Arch, Insn};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! The costs of a profile, and a comparison with those of another profile.
 
-use crate::narrow::{allowed, compile};
-use measure::statistics::Summary;
+use crate::measure::statistics::Summary;
+use crate::profile::narrow::{allowed, compile};
 use report::{Error, Table};
 use serde_json::Value;
 use std::hint::black_box;

@@ -1,0 +1,243 @@
+//! Commands of a container that not every experiment uses: those that a caller polls while many run; templates, and
+//! containers whose programs they fork; checkpoint and restore.
+
+use super::*;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Child;
+use sys::rusage::End;
+
+impl Container<'_> {
+    /// Starts `run --detach`, in a process group of its own. `stdin` and `stdout` are those of the container's program.
+    /// Call [`Self::started`] when the command ends.
+    ///
+    /// # Errors
+    /// The runtime can't be executed.
+    pub fn begin_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Child, Fault> {
+        let file = self.pid_file();
+        let options = ["--detach".as_ref(), "--pid-file".as_ref(), file.as_os_str()];
+        self.spawn("run", self.run_with(&options, stdin, stdout))
+    }
+
+    /// Returns the command `run` in the foreground, to be started in a process group of its own. `stdin` and `stdout`
+    /// are those of the container's program. Call [`Self::gone`] when the command ends.
+    ///
+    /// # Errors
+    /// Those of creating a file.
+    pub fn attached_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Command, Fault> {
+        let mut command = self.run_with(&[], stdin, stdout);
+        let errors = File::create(self.errors());
+        command.stderr(errors.map_err(|error| self.fault("run", Failure::Spawn(error)))?);
+        command.process_group(0);
+        Ok(command)
+    }
+
+    /// Records the end of a `run` in the foreground, after which the container is gone.
+    ///
+    /// # Errors
+    /// The runtime's failure, or the program's exit status if it is not 0.
+    pub fn gone(&self, end: End) -> Result<(), Fault> {
+        self.check("run", end)?;
+        self.made.set(false);
+        Ok(())
+    }
+
+    fn run_with(&self, options: &[&OsStr], stdin: Stdio, stdout: Stdio) -> Command {
+        self.made.set(true);
+        let mut arguments = self.with_bundle("run");
+        arguments.splice(1..1, options.iter().copied());
+        let mut command = self.command(&arguments);
+        command.stdin(stdin).stdout(stdout);
+        command
+    }
+
+    /// Returns the pid of the program started by a `run --detach` that ended with `end`.
+    ///
+    /// # Errors
+    /// The runtime's failure, or a pid file without a pid.
+    pub fn started(&self, end: End) -> Result<Pid, Fault> {
+        self.check("run", end)?;
+        self.read_pid("run")
+    }
+
+    /// Reads the pid file that a command has written.
+    pub(super) fn read_pid(&self, step: &'static str) -> Result<Pid, Fault> {
+        let text = fs::read_to_string(self.pid_file()).unwrap_or_default();
+        let pid = text.trim().parse().ok().and_then(Pid::from_raw);
+        self.pid.set(pid);
+        pid.ok_or_else(|| self.fault(step, Failure::Left(format!("pid file: {text:?}"))))
+    }
+
+    /// Records that the program has been waited for.
+    pub fn ended(&self) {
+        self.pid.set(None);
+    }
+
+    /// Starts `delete`, like [`Self::begin_run`]. Call [`Self::deleted`] when the command ends.
+    ///
+    /// # Errors
+    /// The runtime can't be executed.
+    pub fn begin_delete(&self) -> Result<Child, Fault> {
+        self.spawn("delete", self.command(&["delete".as_ref(), self.id.as_ref()]))
+    }
+
+    /// Records a `delete` that ended with `end`: the container can then be run again.
+    ///
+    /// # Errors
+    /// The runtime's failure.
+    pub fn deleted(&self, end: End) -> Result<(), Fault> {
+        self.check("delete", end)?;
+        self.made.set(false);
+        Ok(())
+    }
+
+    /// Returns a fault for a timeout or another failure.
+    pub(crate) fn wrong(&self, step: &'static str, failure: Failure) -> Fault {
+        self.fault(step, failure)
+    }
+
+    pub(super) fn spawn(&self, step: &'static str, mut command: Command) -> Result<Child, Fault> {
+        let failed = |error| self.fault(step, Failure::Spawn(error));
+        let errors = File::create(self.errors()).map_err(failed)?;
+        command.stderr(errors).process_group(0).spawn().map_err(failed)
+    }
+
+    pub(super) fn check(&self, step: &'static str, end: End) -> Result<(), Fault> {
+        match end {
+            End::Exited(0) => self.check_fork().map_err(|failure| self.fault(step, failure)),
+            end => Err(self.fault(step, Failure::Ended(end))),
+        }
+    }
+
+    pub(super) fn pid_file(&self) -> std::path::PathBuf {
+        self.bundle.join("pid")
+    }
+}
+
+/// The end of dayfly's warning that a template has not forked a program.
+const EXECUTED: &str = "the program is executed instead";
+
+impl<'a> Container<'a> {
+    /// Makes a container with a changed configuration, whose program a template is going to fork: the one that
+    /// [`Self::fork_from`] names. The container's cgroup is beside the template's, where the template can fork into it.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn forked(
+        stand: &'a Stand,
+        entrant: &'a Entrant,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<Self, Error> {
+        Self::changed(stand, entrant, &[], |config| {
+            if let Some(linux) = config["linux"].as_object_mut() {
+                linux.remove("cgroupsPath");
+            }
+            change(config);
+        })
+    }
+
+    /// Lets the template `name` fork the program of each further start. A start whose program is executed instead
+    /// counts as failed.
+    pub fn fork_from(&mut self, name: &str) {
+        self.template = Some(name.to_owned());
+    }
+
+    /// Runs `template create`, which makes a template from the container's bundle, and waits until the template serves
+    /// requests. The container's id is the template's name.
+    ///
+    /// # Errors
+    /// The runtime's failure.
+    pub fn become_template(&self) -> Result<Sample, Fault> {
+        self.made.set(true);
+        let arguments = ["template", "create", "--bundle"].map(AsRef::as_ref);
+        let rest = [self.bundle.as_os_str(), self.id.as_ref()];
+        self.call("template create", &[&arguments[..], &rest].concat())
+    }
+
+    /// Returns the pid of the container's first process, as `state` prints it. For a template, this is its reaper.
+    ///
+    /// # Errors
+    /// The runtime's failure.
+    pub fn first_process(&self) -> Result<i32, Fault> {
+        let mut command = self.command(&["state".as_ref(), self.id.as_ref()]);
+        let state = process::read(command.stderr(Stdio::null()), self.stand.deadline);
+        let state = state.map_err(|failure| self.fault("state", failure))?;
+        let pid = serde_json::from_str(&state).ok().and_then(|state: Value| state["pid"].as_i64());
+        let pid = pid.and_then(|pid| i32::try_from(pid).ok()).filter(|pid| *pid > 0);
+        pid.ok_or_else(|| self.fault("state", Failure::Left(format!("no pid: {state:?}"))))
+    }
+
+    /// Checks that a template has forked the program, if one was to fork it.
+    pub(super) fn check_fork(&self) -> Result<(), Failure> {
+        if self.template.is_none() {
+            return Ok(());
+        }
+        let said = fs::read(self.errors()).unwrap_or_default();
+        match String::from_utf8_lossy(&said).contains(EXECUTED) {
+            true => Err(Failure::Left("no template has forked the program".to_owned())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The option that prevents criu from saving cgroups. In a hierarchy in which the container has no
+/// cgroup of its own, criu would save the cgroups of the whole host, and a restore by runc would
+/// create those that have disappeared by then.
+const CGROUPS: &str = "--manage-cgroups-mode=ignore";
+
+impl Container<'_> {
+    /// Runs `checkpoint`, which ends the container's processes.
+    ///
+    /// # Errors
+    /// The runtime's failure.
+    pub fn checkpoint(&self, images: &Path) -> Result<Sample, Fault> {
+        let arguments = [
+            "checkpoint".as_ref(),
+            CGROUPS.as_ref(),
+            "--image-path".as_ref(),
+            images.as_ref(),
+            self.id.as_ref(),
+        ];
+        self.call("checkpoint", &arguments)
+    }
+
+    /// Starts `restore --detach` without waiting for its end. criu's logs and statistics are written to `work`. Call
+    /// [`Self::restored`] when the command ends.
+    ///
+    /// # Errors
+    /// The runtime can't be executed.
+    pub fn begin_restore(&self, images: &Path, work: &Path) -> Result<Child, Fault> {
+        self.made.set(true);
+        let file = self.pid_file();
+        let arguments = [
+            "restore".as_ref(),
+            CGROUPS.as_ref(),
+            "--detach".as_ref(),
+            "--pid-file".as_ref(),
+            file.as_os_str(),
+            "--image-path".as_ref(),
+            images.as_ref(),
+            "--work-path".as_ref(),
+            work.as_ref(),
+            "--bundle".as_ref(),
+            self.bundle.as_ref(),
+            self.id.as_ref(),
+        ];
+        self.spawn("restore", self.command(&arguments))
+    }
+
+    /// Records the pid of the restored program, after `restore --detach` has ended with `end`.
+    ///
+    /// # Errors
+    /// The runtime's failure, or a pid file without a pid.
+    pub fn restored(&self, end: End) -> Result<(), Fault> {
+        self.check("restore", end)?;
+        self.read_pid("restore").map(drop)
+    }
+
+    /// Removes the container by force, but keeps its bundle, from which the container can be made again.
+    pub fn discard(&self) {
+        self.remove();
+        self.made.set(false);
+    }
+}
