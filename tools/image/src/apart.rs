@@ -77,7 +77,6 @@ pub fn each<I: Sync, T: Send>(
 }
 
 /// Returns the number of CPUs.
-#[must_use]
 pub fn cpus() -> usize {
     thread::available_parallelism().map_or(2, std::num::NonZero::get)
 }

@@ -21,7 +21,6 @@ pub enum Bar {
 
 impl Bar {
     /// Shows a bar for `all` bytes, and draws it again at regular intervals; returns `None` if none is to be shown.
-    #[must_use]
     pub fn show(self, title: String, all: u64) -> Option<ProgressBar> {
         if self == Self::Never || self == Self::Auto && !std::io::stderr().is_terminal() {
             return None;

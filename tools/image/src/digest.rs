@@ -14,19 +14,16 @@ pub struct Digest([u8; 32]);
 
 impl Digest {
     /// Returns the digest of `bytes`.
-    #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
     /// Returns the 64 digits, as used in file names.
-    #[must_use]
     pub fn hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Parses 64 digits.
-    #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let lower = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
         if text.len() != 64 || !text.as_bytes().iter().all(lower) {
@@ -108,7 +105,6 @@ impl<T> Hashed<T> {
     }
 
     /// Returns the digest of all that has passed.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         Digest(self.hash.clone().finalize().into())
     }

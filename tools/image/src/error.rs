@@ -81,7 +81,6 @@ impl Error {
     }
 
     /// Adds the layer that the error concerns.
-    #[must_use]
     pub fn of_layer(self, blob: impl Display) -> Self {
         match self {
             Self::Interrupted => self,
@@ -136,7 +135,6 @@ pub fn warn(sentence: &str) {
 }
 
 /// Escapes control characters, which names from an archive may contain, for a terminal.
-#[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }

@@ -35,7 +35,6 @@ pub fn images(store: &Store) -> Result<Vec<Value>> {
 }
 
 /// Formats images as a table with a line per name.
-#[must_use]
 pub fn table(images: &[Value]) -> String {
     let mut table = Table::new(&["NAME", "DIGEST", "LAYERS", "SIZE", "CREATED"]).left(&[0, 1, 4]);
     for image in images {
@@ -59,7 +58,6 @@ pub fn table(images: &[Value]) -> String {
 }
 
 /// Formats a number of bytes in the units in which engines show the sizes of images.
-#[must_use]
 pub fn size(bytes: u64) -> String {
     readable(bytes, Units::Decimal)
 }
@@ -85,7 +83,6 @@ pub fn inspect(store: &Store, image: &Image) -> Result<Value> {
 }
 
 /// Formats the main details as text.
-#[must_use]
 pub fn summary(info: &Value) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let words = |value: &Value| {

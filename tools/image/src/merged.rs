@@ -64,7 +64,6 @@ impl Node {
     }
 
     /// Returns whether the node is a regular file.
-    #[must_use]
     pub fn is_file(&self) -> bool {
         FileType::from_raw_mode(self.stat.st_mode) == FileType::RegularFile
     }
@@ -84,19 +83,16 @@ impl Merged {
     }
 
     /// Returns whether there are no layers.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
 
     /// Returns the number of lookups of names in single layers since the last call.
-    #[must_use]
     pub fn looked_up(&self) -> u64 {
         self.looked_up.take()
     }
 
     /// Returns the root directory.
-    #[must_use]
     pub fn root(&self) -> Directory {
         self.layers.clone()
     }
@@ -239,7 +235,6 @@ pub fn walk<D: Clone>(
 }
 
 /// Returns whether a file is a whiteout, which hides a name of the layers below.
-#[must_use]
 pub fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }

@@ -60,13 +60,11 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// Returns a descriptor without a platform and annotations.
-    #[must_use]
     pub fn new(kind: &str, digest: Digest, size: u64) -> Self {
         Self { media_type: kind.to_owned(), digest, size, platform: None, annotations: None }
     }
 
     /// Returns an annotation.
-    #[must_use]
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.annotations.as_ref()?.get(name).map(String::as_str)
     }
@@ -80,7 +78,6 @@ impl Descriptor {
     }
 
     /// Returns whether the media type is one of `kinds`.
-    #[must_use]
     pub fn is(&self, kinds: &[&str]) -> bool {
         kinds.contains(&self.media_type.as_str())
     }
@@ -164,7 +161,6 @@ impl ImageConfig {
     }
 
     /// Returns the platform of the image. Strings that the image does not state are empty.
-    #[must_use]
     pub fn platform(&self) -> Platform {
         Platform {
             architecture: self.architecture.clone(),
@@ -220,7 +216,6 @@ fn few_words(what: &str, words: usize) -> Result<()> {
 
 impl Manifest {
     /// Returns an OCI manifest.
-    #[must_use]
     pub fn new(config: Descriptor, layers: Vec<Descriptor>, annotations: Strings) -> Self {
         let media_type = Some(MANIFEST[0].to_owned());
         Self { schema_version: 2, media_type, config, layers, annotations }

@@ -240,7 +240,6 @@ pub enum Form {
 
 impl Form {
     /// Returns the format suggested by a file name.
-    #[must_use]
     pub fn of(destination: &Path) -> Self {
         let archive = destination.extension().is_some_and(|end| end == "tar");
         if archive || destination == Path::new("-") { Self::OciArchive } else { Self::Oci }
@@ -260,7 +259,6 @@ pub enum Compression {
 
 impl Compression {
     /// Returns the suffix of a layer's media type.
-    #[must_use]
     pub fn suffix(self) -> &'static str {
         match self {
             Self::Gzip => "+gzip",

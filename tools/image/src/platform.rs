@@ -5,7 +5,6 @@ use crate::oci::{Descriptor, INDEX, Platform};
 
 impl Platform {
     /// Returns this host's platform.
-    #[must_use]
     pub fn host() -> Self {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
@@ -44,7 +43,6 @@ impl Platform {
 
     /// Returns whether an image for `other` matches this platform. If this platform has no variant, any variant
     /// matches.
-    #[must_use]
     pub fn takes(&self, other: &Self) -> bool {
         self.os == other.os
             && self.architecture == other.architecture

@@ -98,19 +98,16 @@ impl Reference {
     }
 
     /// Returns the full name, including the registry. Every engine interprets a full name in the same way.
-    #[must_use]
     pub fn full(&self) -> String {
         Self { name: name::full(&self.name), ..self.clone() }.to_string()
     }
 
     /// Returns the name of the file that earlier versions created for this reference, if that name differs.
-    #[must_use]
     pub fn old_file_name(&self) -> Option<String> {
         Some(encode(&self.full())).filter(|old| *old != self.file_name() && old.len() <= LONGEST)
     }
 
     /// Returns the name of this reference's file in the store.
-    #[must_use]
     pub fn file_name(&self) -> String {
         encode(&self.to_string())
     }

@@ -26,7 +26,6 @@ impl StoreOptions {
     }
 
     /// Returns whether the store is the default one.
-    #[must_use]
     pub fn is_default(&self) -> bool {
         self.named().is_none()
     }

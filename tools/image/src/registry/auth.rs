@@ -42,7 +42,6 @@ pub struct Credentials {
 
 impl Credentials {
     /// Returns the value of `Authorization`, if the secret is a password.
-    #[must_use]
     pub fn basic(&self) -> Option<String> {
         match &self.secret {
             Secret::Password(encoded) => Some(format!("Basic {encoded}")),

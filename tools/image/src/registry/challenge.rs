@@ -16,7 +16,6 @@ pub enum Challenge {
 
 impl Challenge {
     /// Parses the header's value. Returns `None` for unknown schemes.
-    #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         if scheme.eq_ignore_ascii_case("basic") {

@@ -26,7 +26,6 @@ pub struct Answer {
 }
 
 /// Returns the program of a helper.
-#[must_use]
 pub fn program(name: &str) -> String {
     format!("docker-credential-{name}")
 }

@@ -58,7 +58,6 @@ impl Archive {
     }
 
     /// Returns whether there is a file with that name.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.files.contains_key(name)
     }

@@ -101,7 +101,6 @@ pub struct Source {
 
 impl Source {
     /// Returns the manifest's digest, which identifies the image.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         Digest::of(&self.manifest_text)
     }

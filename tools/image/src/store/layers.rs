@@ -38,7 +38,6 @@ impl Store {
     }
 
     /// Returns the directory of a layer's record.
-    #[must_use]
     pub fn record(&self, name: &Digest) -> PathBuf {
         self.path("records", &name.hex())
     }

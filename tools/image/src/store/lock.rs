@@ -65,7 +65,6 @@ impl Store {
     }
 
     /// Returns a holder of the lock, or `None` if there is none or /proc/locks does not list it.
-    #[must_use]
     pub fn holder(&self) -> Option<Holder> {
         let stat = fstat(self.lock_file().ok()?).ok()?;
         let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));

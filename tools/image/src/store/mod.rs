@@ -51,7 +51,6 @@ impl Rights {
     }
 
     /// Returns the extended attribute that makes a directory opaque.
-    #[must_use]
     pub fn opaque(self) -> &'static str {
         match self {
             Self::Root => "trusted.overlay.opaque",
@@ -107,25 +106,21 @@ impl Store {
     }
 
     /// Returns the directory of the store.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// Returns a path in the store.
-    #[must_use]
     pub fn path(&self, part: &str, name: &str) -> PathBuf {
         self.root.join(part).join(name)
     }
 
     /// Returns the directory of a layer.
-    #[must_use]
     pub fn layer(&self, name: &Digest) -> PathBuf {
         self.path("layers", &name.hex())
     }
 
     /// Returns the directory of an image.
-    #[must_use]
     pub fn image(&self, manifest: &Digest) -> PathBuf {
         self.path("images", &manifest.hex())
     }

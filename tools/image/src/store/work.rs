@@ -27,7 +27,6 @@ pub struct Work {
 
 impl Work {
     /// Returns the path of the directory.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -40,7 +40,6 @@ pub struct Keep {
 
 impl Keep {
     /// Returns the rules for a process with the privileges `rights`. No lost attributes are recorded yet.
-    #[must_use]
     pub fn new(rights: Rights, ignore_owners: bool) -> Self {
         Self { rights, ignore_owners, lost: Mutex::default() }
     }
@@ -53,7 +52,6 @@ impl Keep {
     }
 
     /// Returns a sentence for each kind of attribute that was not kept.
-    #[must_use]
     pub fn losses(&self) -> Vec<String> {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let sentence = |(what, (count, first)): (&&str, &(usize, String))| match count {
@@ -124,13 +122,11 @@ impl Keep {
 
 impl Attributes {
     /// Returns the attributes of a directory without an entry.
-    #[must_use]
     pub fn plain_directory() -> Self {
         Self { mode: 0o755, owner: None, mtime: (0, 0), xattrs: Vec::new() }
     }
 
     /// Returns the memory that the extended attributes take, in bytes.
-    #[must_use]
     pub fn weight(&self) -> u64 {
         let bytes = |(name, value): &(CString, Vec<u8>)| name.as_bytes().len() + value.len() + 96;
         self.xattrs.iter().map(bytes).sum::<usize>() as u64
@@ -182,7 +178,6 @@ impl Attributes {
     }
 
     /// Returns whether a directory without an entry of its own would have these attributes.
-    #[must_use]
     pub fn is_plain(&self) -> bool {
         self.mode == 0o755 && self.owner.is_none() && self.xattrs.is_empty()
     }
@@ -254,7 +249,6 @@ fn xattr_failed(errno: Errno, name: &CString, path: &Path) -> Error {
 }
 
 /// Returns a path through an open descriptor, for calls that do not accept O_PATH descriptors.
-#[must_use]
 pub fn through(fd: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }

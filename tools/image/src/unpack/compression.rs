@@ -11,7 +11,6 @@ pub enum Compression {
 
 impl Compression {
     /// Returns the compression of data that begins with `start`; four bytes suffice.
-    #[must_use]
     pub fn of(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),

@@ -91,7 +91,6 @@ pub struct Shared {
 
 impl Shared {
     /// Returns the state at the start of an import.
-    #[must_use]
     pub fn new(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }

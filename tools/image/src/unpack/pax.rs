@@ -141,7 +141,6 @@ impl Pax {
     }
 
     /// Returns the size of the records for an entry, in bytes.
-    #[must_use]
     pub fn weight(&self) -> u64 {
         let text = |text: &Option<Rc<[u8]>>| text.as_ref().map_or(0, |text| text.len());
         let map = self.sparse.map.as_ref().map_or(0, |map| map.len() * size_of::<Segment>());

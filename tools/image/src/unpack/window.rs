@@ -20,7 +20,6 @@ pub fn is_too_long(error: &io::Error) -> bool {
 
 /// Returns the error for a window longer than [`LONG_WINDOW`]. `frame` begins with the rejected frame: the decoder
 /// consumes nothing of a frame that it rejects.
-#[must_use]
 pub fn refused(what: impl Display, frame: &[u8]) -> Error {
     let most = (1u64 << LONG_WINDOW) >> 20;
     let length = asked(frame).map(|bytes| bytes.div_ceil(1 << 20)).filter(|&asked| asked > most);
