@@ -23,6 +23,7 @@ dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(life).needs(can_be_managed).on(V2),
+    case!(begins_before_systemds_job).needs(can_be_managed).on(V2).unlike_runc(),
     case!(default_unit).needs(can_be_managed).on(V2).unlike_runc(),
     case!(in_a_user_namespace).needs(can_be_managed).on(V2),
     case!(without_a_namespace_of_cgroups).needs(can_be_managed).on(V2),
@@ -32,7 +33,7 @@ const CASES: &[Case] = &[
     case!(missing_controller).needs(can_be_managed).on(V2).unlike_runc(),
     case!(failed_start).needs(can_be_managed).on(V2).unlike_runc(),
     case!(unit_in_use).needs(can_be_managed).on(V2).unlike_runc(),
-    case!(killed_creates).needs(can_be_managed).on(V2).unlike_runc(),
+    case!(killed_starts).needs(can_be_managed).on(V2).unlike_runc(),
     case!(end_of_the_users_systemd).needs(can_be_managed).on(V2).unlike_runc(),
     case!(no_bus).needs(can_be_managed).on(V2).unlike_runc(),
     case!(nobody_on_the_bus).needs(can_be_managed).on(V2).unlike_runc(),
@@ -121,12 +122,12 @@ fn life(bed: &Bed) {
     let c = scope(&user, user.ranges());
     c.call("create", &[]).ok();
     assert_eq!(c.container.status(), "created");
-    assert_eq!(c.show("ActiveState"), "active");
+    wait::until_true("the unit to start", || c.show("ActiveState") == "active");
     assert_eq!(c.show("Slice"), "user.slice");
     assert_eq!(c.show("Delegate"), "yes");
     // The scope contains only init: the process that was in the scope before init has exited.
     let pid = c.container.pid();
-    assert_eq!(c.read("cgroup.procs"), pid.to_string());
+    wait::until_true("the holder to leave", || c.read("cgroup.procs") == pid.to_string());
     c.container.start().ok();
     assert_eq!(c.container.status(), "running");
     let seen = c.container.exec(&["cat", "/proc/self/cgroup"]).ok().stdout;
@@ -142,6 +143,25 @@ fn life(bed: &Bed) {
     c.is_gone();
     // The same name can be used again at once.
     c.detached().delete();
+}
+
+/// As with the host's systemd, once the slice exists: the job is awaited after the program's begin, and not at its end.
+fn begins_before_systemds_job(bed: &Bed) {
+    let user = User::managed(bed);
+    let first = scope(&user, user.ranges()).detached();
+    let c = scope(&user, user.ranges().args(&["/bin/true"]));
+    let trace = user.bed.dir.join("trace.jsonl");
+    c.call("run", &["--detach", "--trace", trace.to_str().expect("path")]).ok();
+    let trace = fs::read_to_string(&trace).expect("trace");
+    let at = |step: &str| trace.find(step).unwrap_or_else(|| panic!("no {step:?} in {trace}"));
+    let awaited = |state: &str| at(&format!(r#""name":"await scope","object":"{state}""#));
+    assert!(awaited("accepted") < awaited("started"), "{trace}");
+    c.delete();
+    for _ in 0..20 {
+        c.call("run", &[]).ok();
+    }
+    c.is_gone();
+    first.delete();
 }
 
 fn default_unit(bed: &Bed) {
@@ -272,15 +292,16 @@ fn unit_in_use(bed: &Bed) {
     c.delete();
 }
 
-/// Whenever a `create` is killed, `delete --force` removes everything.
-fn killed_creates(bed: &Bed) {
+/// Whenever a `create` or `run` is killed, `delete --force` removes everything.
+fn killed_starts(bed: &Bed) {
     let user = User::managed(bed);
-    for round in 0..8 {
+    for round in 0..16 {
         let c = scope(&user, user.single());
         let bundle = c.container.bundle.to_string_lossy();
-        let args = ["--systemd-cgroup", "create", "--bundle", &bundle, &c.container.id];
+        let verb = if round % 2 == 0 { "create" } else { "run" };
+        let args = ["--systemd-cgroup", verb, "--bundle", &bundle, &c.container.id];
         let running = user.bed.call(&args).spawn();
-        std::thread::sleep(Duration::from_millis(round * 5));
+        std::thread::sleep(Duration::from_millis(round / 2 * 5));
         running.signal(rustix::process::Signal::KILL);
         let _ = running.wait();
         c.delete();

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use crate::directory::Directory;
+use crate::systemd::Instance;
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, Place, processes, scope, tree};
 
@@ -44,7 +45,7 @@ impl Cgroup {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let places = location.unified.iter().chain(legacy);
         let unit = location.unified.as_ref().and_then(|place| place.path().rsplit('/').next());
-        if unit.is_some_and(scope::is_loaded) {
+        if unit.is_some_and(|name| scope::is_loaded(&Instance::System, name)) {
             return Ok(());
         }
         let all: Vec<_> = places.filter(|place| !place.path().is_empty()).collect();

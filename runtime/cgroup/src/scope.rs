@@ -163,13 +163,13 @@ impl Cgroup {
 /// removes the directory and frees the unit. If someone else removed the directory before, the unit would stay active.
 /// Returns false if the unit is to be stopped.
 pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
-    if !early::is_visible(unit) || !location.is_unified() {
+    if unit.instance.is_user() || !early::is_visible(&unit.instance) || !location.is_unified() {
         return Ok(false);
     }
-    if !is_loaded(&unit.name) {
+    if !is_loaded(&unit.instance, &unit.name) {
         Cgroup::delete_directories(location)?;
         // systemd may have received the request of a killed start meanwhile, and does not see the end then.
-        return Ok(!is_loaded(&unit.name));
+        return Ok(!is_loaded(&unit.instance, &unit.name));
     }
     let cgroup = Cgroup::open_rest(location)?;
     // Without a directory, the unit has ended and will be freed, or has failed.
@@ -213,7 +213,7 @@ pub(crate) fn stop_unit(unit: &Unit) -> Result<(), Error> {
 
 /// Stops the scope `name` of the host's systemd, if its directory was removed after systemd had received the request.
 pub(crate) fn stop_removed(name: &str) -> Result<(), Error> {
-    match is_loaded(name) {
+    match is_loaded(&Instance::System, name) {
         true => {
             stop_unit(&Unit { name: name.into(), slice: String::new(), instance: Instance::System })
         }

@@ -86,15 +86,15 @@ impl<'a, 's> Context<'a, 's> {
         self.request.cgroup.as_ref().or(self.request.shown_cgroup.as_ref())
     }
 
-    /// Returns whether the directory of the container's scope is made before systemd has the scope. Not for a user's
-    /// systemd, which often has no permission to create init there; not before Linux 5.9, which has close_range(2); not if a createContainer hook would run before
-    /// systemd has the scope, or if a template forks the program.
+    /// Returns whether the directory of the container's scope is made before systemd has the scope. Not before Linux 5.9,
+    /// which has close_range(2); not if a createContainer hook would run before systemd has the scope, or if a template
+    /// forks the program.
     pub(crate) fn has_early_scope(&self) -> bool {
         let unit = |location: &'a cgroup::Location| {
             location.unit.as_ref().filter(|_| location.is_unified())
         };
-        let is_of_host = |unit: &Unit| matches!(unit.instance, Instance::System);
-        self.request.cgroup.as_ref().and_then(unit).is_some_and(is_of_host)
+        let has_files = |unit: &Unit| !matches!(unit.instance, Instance::SystemAt(_));
+        self.request.cgroup.as_ref().and_then(unit).is_some_and(has_files)
             && self.request.kernel.fast_paths.contains(FastPaths::EARLY_SCOPE)
             && self.birth.into_cgroup
             && self.request.kernel.version >= (5, 9)

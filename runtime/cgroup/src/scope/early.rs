@@ -18,7 +18,6 @@
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ffi::CStr;
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Access, OFlags, access};
@@ -30,12 +29,12 @@ use super::properties;
 use crate::systemd::{Instance, Manager, Property, Unit};
 use crate::{Cgroup, Error, Location};
 
-/// The directory in which the host's systemd has a file for each transient unit. systemd removes the file when it frees
-/// the unit, after the unit's cgroup.
-const TRANSIENT: &str = "/run/systemd/transient";
-/// A file that the host's systemd always has. In a container that has only the host's bus, it is not visible, and so
-/// [`TRANSIENT`] is not either.
-const PRIVATE: &CStr = c"/run/systemd/private";
+/// The directory in which systemd has a file for each transient unit. systemd removes the file when it frees the unit,
+/// after the unit's cgroup.
+const TRANSIENT: &str = "transient";
+/// A file that systemd always has. In a container that has only the host's bus, it is not visible, and so [`TRANSIENT`]
+/// is not either.
+const PRIVATE: &str = "private";
 
 /// A scope that systemd has been asked for.
 #[derive(Debug)]
@@ -52,6 +51,8 @@ enum Progress {
     Requested(u32),
     /// The path of the job.
     Accepted(String),
+    /// The scope has started.
+    Started,
 }
 
 impl ScopeJob {
@@ -86,9 +87,11 @@ impl ScopeJob {
     /// # Errors
     /// [`Error::Systemd`]; those of [`Cgroup::create`].
     pub fn started(&mut self, cgroup: &Cgroup, resources: &Resources) -> Result<(), Error> {
-        let job = self.accept()?;
-        self.manager.started(&self.unit, &job)?;
-        let _ = rustix::fs::fcntl_setfl(self.manager.socket(), OFlags::empty());
+        if let Some(job) = self.accept()? {
+            self.manager.started(&self.unit, &job)?;
+            let _ = rustix::fs::fcntl_setfl(self.manager.socket(), OFlags::empty());
+            self.progress = Progress::Started;
+        }
         cgroup.set_limits(&properties::rounded(resources))
     }
 
@@ -100,17 +103,19 @@ impl ScopeJob {
         match &self.progress {
             Progress::Requested(_) => Ok(false),
             Progress::Accepted(job) => Ok(self.manager.has_started(&self.unit, job)?),
+            Progress::Started => Ok(true),
         }
     }
 
-    fn accept(&mut self) -> Result<String, Error> {
+    /// Waits until systemd has accepted the request; returns the path of the job, unless it is done.
+    fn accept(&mut self) -> Result<Option<String>, Error> {
         if let Progress::Requested(call) = self.progress {
             let job = self.manager.accepted(&self.unit, &self.properties, call)?;
             self.progress = Progress::Accepted(job);
         }
         match &self.progress {
-            Progress::Accepted(job) => Ok(job.clone()),
-            Progress::Requested(_) => Ok(String::new()),
+            Progress::Accepted(job) => Ok(Some(job.clone())),
+            Progress::Requested(_) | Progress::Started => Ok(None),
         }
     }
 
@@ -128,15 +133,21 @@ impl ScopeJob {
 
 /// See [`ScopeRequest::make_early`](super::ScopeRequest::make_early).
 pub(super) fn make(location: &Location, unit: &Unit) -> Option<Cgroup> {
-    (is_visible(unit) && !is_loaded(&unit.name)).then(|| Cgroup::make_below(location))?
+    let is_free = is_visible(&unit.instance) && !is_loaded(&unit.instance, &unit.name);
+    is_free.then(|| Cgroup::make_below(location))?
 }
 
-/// Returns whether the unit is one of the host's systemd whose files are visible to this process.
-pub(super) fn is_visible(unit: &Unit) -> bool {
-    unit.instance == Instance::System && access(PRIVATE, Access::EXISTS).is_ok()
+/// Returns whether the files of this systemd are visible to this process.
+pub(super) fn is_visible(instance: &Instance) -> bool {
+    find(instance, PRIVATE) == Ok(())
 }
 
-/// Returns whether the host's systemd has a transient unit `name`, in any state.
-pub(crate) fn is_loaded(name: &str) -> bool {
-    access(format!("{TRANSIENT}/{name}"), Access::EXISTS) != Err(Errno::NOENT)
+/// Returns whether this systemd has a transient unit `name`, in any state.
+pub(crate) fn is_loaded(instance: &Instance, name: &str) -> bool {
+    find(instance, &format!("{TRANSIENT}/{name}")) != Err(Errno::NOENT)
+}
+
+fn find(instance: &Instance, file: &str) -> Result<(), Errno> {
+    let directory = instance.directory().ok_or(Errno::NOENT)?;
+    access(format!("{directory}/{file}"), Access::EXISTS)
 }

@@ -79,7 +79,7 @@ impl<'a> ScopeRequest<'a> {
 
     /// Returns whether systemd has a unit of the scope's name.
     pub fn is_known(&self) -> bool {
-        early::is_loaded(&self.unit.name)
+        early::is_loaded(&self.unit.instance, &self.unit.name)
     }
 
     /// Sends the request for an early scope, and sets its limits. systemd will move the process `holder` to the scope. It
@@ -90,8 +90,9 @@ impl<'a> ScopeRequest<'a> {
     pub fn send(mut self, cgroup: &Cgroup, holder: Pid) -> Result<ScopeJob, Error> {
         let list = self.list(holder);
         let job = ScopeJob::request(self.manager, self.unit.clone(), list)?;
-        let limited = cgroup.apply(&self.resources, &self.rules, self.program, true);
-        match limited {
+        let limited = cgroup.set_limits(&self.resources);
+        match limited.and_then(|()| set_devices(cgroup, self.unit, &self.rules, self.program, true))
+        {
             Ok(()) => Ok(job),
             Err(error) => {
                 job.cancel(|| {});
@@ -128,11 +129,7 @@ impl<'a> ScopeRequest<'a> {
             resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
         }
         cgroup.set_limits(&resources)?;
-        match cgroup.set_devices(&self.rules, self.program, false) {
-            // A user's device rules are ignored: only the host's root can load device programs.
-            Err(_) if self.unit.instance.is_user() => {}
-            result => result?,
-        }
+        set_devices(&cgroup, self.unit, &self.rules, self.program, false)?;
         Ok(cgroup)
     }
 
@@ -143,6 +140,18 @@ impl<'a> ScopeRequest<'a> {
         list.append(&mut self.properties);
         list
     }
+}
+
+/// Sets the device rules. A user's are ignored: only the host's root can load device programs.
+fn set_devices(
+    cgroup: &Cgroup,
+    unit: &Unit,
+    rules: &[Rule],
+    program: Option<BorrowedFd<'_>>,
+    is_new: bool,
+) -> Result<(), Error> {
+    let set = cgroup.set_devices(rules, program, is_new);
+    if unit.instance.is_user() { Ok(()) } else { set }
 }
 
 /// Checks that the scope's cgroup has no processes, if there is one. Waits for the holder of an earlier container, which

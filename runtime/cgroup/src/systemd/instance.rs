@@ -10,7 +10,7 @@ use alloc::string::{String, ToString};
 use serde::{Deserialize, Serialize};
 
 use crate::systemd::Error;
-use crate::systemd::dbus::address_of;
+use crate::systemd::dbus::{Address, address_of};
 
 /// An instance of systemd. Container records contain a value of this type, so the order of the variants must not
 /// change.
@@ -54,6 +54,18 @@ impl Instance {
     /// Returns whether this is a user's instance.
     pub fn is_user(&self) -> bool {
         matches!(self, Self::User { .. })
+    }
+
+    /// Returns the directory of the instance's files, if it is known. A user's is that of the bus: XDG_RUNTIME_DIR.
+    pub(crate) fn directory(&self) -> Option<String> {
+        match self {
+            Self::System => Some("/run/systemd".to_string()),
+            Self::SystemAt(_) => None,
+            Self::User { bus, .. } => match Address::parse(bus) {
+                Ok(Address::Path(path)) => Some(format!("{}/systemd", path.rsplit_once('/')?.0)),
+                _ => None,
+            },
+        }
     }
 
     /// Returns the default slice of containers.

@@ -82,16 +82,26 @@ impl Parent<'_> {
     /// may not have moved itself yet, so the parent moves it first.
     pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
-        let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
         let child = self.child.as_ref().ok_or_else(no_child)?;
         if !born_inside || self.is_not_born_inside {
-            cgroup.add(child.pid.as_raw_nonzero().get())?;
+            self.move_init(child.pid.as_raw_nonzero().get())?;
         }
-        if self.scope.is_some() {
+        if let Some(scope) = &mut self.scope
+            && !scope.has_started()?
+        {
             return Ok(());
         }
         self.holder = None;
+        let cgroup = self.cgroup.as_ref().ok_or_else(no_child)?;
         Ok(cgroup.without_holder(resources)?)
+    }
+
+    /// Moves init to the cgroup. systemd moves a user's process only to a scope that has started.
+    pub(super) fn move_init(&mut self, pid: i32) -> Result<(), Error> {
+        if self.cgroup.as_ref().is_some_and(Cgroup::is_of_user) {
+            self.await_job()?;
+        }
+        Ok(self.cgroup.as_ref().map_or(Ok(()), |cgroup| cgroup.add(pid))?)
     }
 
     /// Waits for an early scope. Once it has started, its holder is killed.
@@ -105,10 +115,19 @@ impl Parent<'_> {
                 self.holder.iter_mut().try_for_each(Holder::await_closed)?;
             }
             ScopeState::Started => {
-                scope.started(cgroup, resources)?;
-                // The job is kept: a launch that fails later stops the unit.
+                self.await_job()?;
                 self.holder = None;
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until an early scope has started. Its holder keeps it.
+    pub(super) fn await_job(&mut self) -> Result<(), Error> {
+        let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
+        if let (Some(scope), Some(cgroup)) = (&mut self.scope, &self.cgroup) {
+            // The job is kept: a launch that fails later stops the unit.
+            scope.started(cgroup, resources)?;
         }
         Ok(())
     }

@@ -83,8 +83,8 @@ impl Parent<'_> {
         self.channel = Some(channel);
         back?;
         own?;
-        if let (true, Some(cgroup)) = (attempt.moved != Moved::No, &self.cgroup) {
-            cgroup.add(pid)?;
+        if attempt.moved != Moved::No {
+            self.move_init(pid)?;
         }
         if awaits_move {
             self.say(Word::Moved)?;
