@@ -17,21 +17,24 @@ pub use early::ScopeJob;
 pub(crate) use early::is_loaded;
 pub use request::ScopeRequest;
 
+use alloc::format;
 use alloc::string::String;
 use core::time::Duration;
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags, openat};
 use rustix::io::Errno;
+use rustix::process::getpid;
 use spec::resources::{Cpu, Pids, Resources};
 use sys::Context;
 
 use self::properties::IDLE_SINCE;
+use crate::directory::Directory;
 use crate::location::clean;
 use crate::systemd::{Instance, Manager, Unit};
 use crate::v2::limits;
 use crate::wait::{self, Deadline};
-use crate::{Cgroup, Controller, Error, Hierarchies, Location, v1};
+use crate::{Cgroup, Controller, Error, Hierarchies, Location, Place, v1};
 
 const SIGKILL: i32 = 9;
 /// The time limit of a job of systemd.
@@ -159,11 +162,14 @@ impl Cgroup {
     }
 }
 
-/// Ends a scope of the host's systemd on cgroup v2, if this needs no request: systemd notices that the cgroup is empty,
-/// removes the directory and frees the unit. If someone else removed the directory before, the unit would stay active.
-/// Returns false if the unit is to be stopped.
+/// Ends a scope on cgroup v2, if this needs no request: systemd notices that the cgroup is empty, removes the directory
+/// and frees the unit. If someone else removed the directory before, the unit would stay active. Returns false if the
+/// unit is to be stopped.
 pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
-    if unit.instance.is_user() || !early::is_visible(&unit.instance) || !location.is_unified() {
+    let Some(place) = location.unified.as_ref().filter(|_| location.is_unified()) else {
+        return Ok(false);
+    };
+    if !early::is_visible(&unit.instance) || !is_attentive(place, unit) {
         return Ok(false);
     }
     if !is_loaded(&unit.instance, &unit.name) {
@@ -186,6 +192,26 @@ pub(crate) fn leave(location: &Location, unit: &Unit) -> Result<bool, Error> {
         Err(error) if error.is_gone() => Ok(true),
         result => result,
     }
+}
+
+/// Returns whether the unit's systemd runs, and is known to notice the end of a scope during a `daemon-reload`, too: it
+/// does since version 250. Since 251 the host's systemd marks a scope whose job is done, and other units.
+fn is_attentive(place: &Place, unit: &Unit) -> bool {
+    let is_marked = |path: &str| {
+        let has = |name| rustix::fs::getxattr(path, name, &mut [0; 64][..]).is_ok();
+        has(c"user.delegate") || has(c"user.invocation_id")
+    };
+    if let Instance::User { cgroup, .. } = &unit.instance {
+        let top = format!("{}{cgroup}", place.mount());
+        let own = Directory::open(&format!("{top}/init.scope"));
+        return is_marked(&top)
+            && own.is_ok_and(|own| matches!(own.read_key("cgroup.events", "populated"), Ok(1)));
+    }
+    let slice = place.ancestors().last();
+    let own = || Location::of_process(&Hierarchies::detect().ok()?, getpid()).ok()?.unified;
+    is_marked(place.directory())
+        || slice.is_some_and(is_marked)
+        || own().is_some_and(|own| is_marked(own.directory()))
 }
 
 /// Stops the unit at `location`. First kills its processes: systemd would send SIGTERM and wait longer than callers of
