@@ -15,7 +15,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use cgroup::{Cgroup, ScopeJob};
+use cgroup::{Cgroup, ScopeJob, ScopeRequest};
 use init::{filesystem, take};
 use plan::step::{ParentStep, SecurityModule, Slot};
 use plan::{Labelled, Plan, purpose};
@@ -55,6 +55,8 @@ pub(crate) struct Parent<'a> {
     pub holder: Option<Holder>,
     /// The cgroup's scope, if systemd was asked for it and its job is not known to be done.
     pub scope: Option<ScopeJob>,
+    /// The request for a user's early scope, until init exists.
+    pub request: Option<ScopeRequest<'static>>,
     /// Whether init was created outside its cgroup, although the plan requires a clone into the cgroup.
     pub is_not_born_inside: bool,
     pub channel: Option<OwnedFd>,
@@ -100,6 +102,7 @@ impl<'a> Parent<'a> {
             cgroup: None,
             holder: None,
             scope: None,
+            request: None,
             is_not_born_inside: false,
             channel: None,
             child: None,

@@ -24,22 +24,21 @@ pub struct ScopeRequest<'a> {
     /// With the CPU quota that systemd will set.
     resources: Cow<'a, Resources>,
     rules: Vec<Rule>,
-    program: Option<BorrowedFd<'a>>,
     /// The properties from annotations and limits, without those that any scope has.
     properties: Vec<Property>,
     manager: Manager,
 }
 
 impl<'a> ScopeRequest<'a> {
-    /// Connects to the systemd of the unit at `location`. `resources` and `program` are as in [`Cgroup::create`].
-    /// `properties` are additional properties of the unit. Properties derived from `resources` override them.
+    /// Connects to the systemd of the unit at `location`. `resources` are as in [`Cgroup::create`], and so is the `program`
+    /// of other methods. `properties` are additional properties of the unit. Properties derived from `resources` override
+    /// them.
     ///
     /// # Errors
     /// [`Error::Systemd`]; [`Error::Invalid`] and others for invalid limits.
     pub fn of(
         location: &'a Location,
         resources: &'a Resources,
-        program: Option<BorrowedFd<'a>>,
         properties: &[Property],
     ) -> Result<Self, Error> {
         let unit = location.unit.as_ref().ok_or(systemd::Error::Absent)?;
@@ -53,7 +52,7 @@ impl<'a> ScopeRequest<'a> {
         let idles = knows_idle(&mut manager, unit, &resources)?;
         let of_resources = properties::of_resources(&resources, unified, idles)?;
         let properties = [properties, &of_resources].concat();
-        Ok(Self { location, unit, resources, rules, program, properties, manager })
+        Ok(Self { location, unit, resources, rules, properties, manager })
     }
 
     /// Returns the socket of the connection to systemd.
@@ -87,12 +86,16 @@ impl<'a> ScopeRequest<'a> {
     ///
     /// # Errors
     /// Those of [`Cgroup::create`]; [`Error::Systemd`].
-    pub fn send(mut self, cgroup: &Cgroup, holder: Pid) -> Result<ScopeJob, Error> {
+    pub fn send(
+        mut self,
+        cgroup: &Cgroup,
+        holder: Pid,
+        program: Option<BorrowedFd<'_>>,
+    ) -> Result<ScopeJob, Error> {
         let list = self.list(holder);
         let job = ScopeJob::request(self.manager, self.unit.clone(), list)?;
         let limited = cgroup.set_limits(&self.resources);
-        match limited.and_then(|()| set_devices(cgroup, self.unit, &self.rules, self.program, true))
-        {
+        match limited.and_then(|()| set_devices(cgroup, self.unit, &self.rules, program, true)) {
             Ok(()) => Ok(job),
             Err(error) => {
                 job.cancel(|| {});
@@ -114,7 +117,7 @@ impl<'a> ScopeRequest<'a> {
     ///
     /// # Errors
     /// Those of [`Cgroup::create`]; [`Error::Systemd`]. On failure, everything created so far is removed.
-    pub fn create(mut self, holder: Pid) -> Result<Cgroup, Error> {
+    pub fn create(mut self, holder: Pid, program: Option<BorrowedFd<'_>>) -> Result<Cgroup, Error> {
         let rest = Cgroup::open_rest(self.location)?;
         await_unused(&rest)?;
         let list = self.list(holder);
@@ -129,7 +132,7 @@ impl<'a> ScopeRequest<'a> {
             resources.pids = Some(Pids { limit: Some(limit.saturating_add(1)) });
         }
         cgroup.set_limits(&resources)?;
-        set_devices(&cgroup, self.unit, &self.rules, self.program, false)?;
+        set_devices(&cgroup, self.unit, &self.rules, program, false)?;
         Ok(cgroup)
     }
 

@@ -380,8 +380,8 @@ impl Restoration<'_> {
                 Some(Cgroup::create(location, resources, None)?)
             }
             Some(CgroupPlan::Scope { location, resources, properties, .. }) => {
-                let request = ScopeRequest::of(location, resources, None, properties)?;
-                Some(request.create(criu)?)
+                let request = ScopeRequest::of(location, resources, properties)?;
+                Some(request.create(criu, None)?)
             }
             _ => None,
         })

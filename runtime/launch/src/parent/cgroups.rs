@@ -20,18 +20,22 @@ impl Parent<'_> {
                 Some(Cgroup::create(location, resources, program)?)
             }
             Some(CgroupPlan::Scope { location, resources, properties, early }) => {
-                let program = self.slots.get(Slot::DEVICES);
-                let mut request = ScopeRequest::of(location, resources, program, properties)?;
+                let mut request = ScopeRequest::of(location, resources, properties)?;
                 let made = if *early { request.make_early()? } else { None };
                 let holder = match &made {
                     Some(cgroup) => Holder::start_outside(&request, cgroup)?,
                     None => Holder::start()?,
                 };
                 let holder = self.holder.insert(holder).pid();
+                let program = self.slots.get(Slot::DEVICES);
                 Some(match made {
-                    None => request.create(holder)?,
+                    None => request.create(holder, program)?,
+                    Some(cgroup) if cgroup.is_of_user() => {
+                        self.request = Some(request);
+                        cgroup
+                    }
                     Some(cgroup) => {
-                        self.scope = Some(request.send(&cgroup, holder)?);
+                        self.scope = Some(request.send(&cgroup, holder, program)?);
                         cgroup
                     }
                 })
@@ -82,6 +86,7 @@ impl Parent<'_> {
     /// may not have moved itself yet, so the parent moves it first.
     pub(super) fn release_scope(&mut self, born_inside: bool) -> Result<(), Error> {
         let Some(CgroupPlan::Scope { resources, .. }) = &self.plan.cgroup else { return Ok(()) };
+        self.send_request()?;
         let child = self.child.as_ref().ok_or_else(no_child)?;
         if !born_inside || self.is_not_born_inside {
             self.move_init(child.pid.as_raw_nonzero().get())?;
@@ -96,8 +101,20 @@ impl Parent<'_> {
         Ok(cgroup.without_holder(resources)?)
     }
 
+    /// Sends the request for a user's early scope. Sent before the clone, which takes longer for a user, systemd's move of
+    /// the holder would often begin first, and meanwhile the kernel creates no process.
+    fn send_request(&mut self) -> Result<(), Error> {
+        if let (Some(request), Some(cgroup), Some(holder)) =
+            (self.request.take(), &self.cgroup, &self.holder)
+        {
+            self.scope = Some(request.send(cgroup, holder.pid(), None)?);
+        }
+        Ok(())
+    }
+
     /// Moves init to the cgroup. systemd moves a user's process only to a scope that has started.
     pub(super) fn move_init(&mut self, pid: i32) -> Result<(), Error> {
+        self.send_request()?;
         if self.cgroup.as_ref().is_some_and(Cgroup::is_of_user) {
             self.await_job()?;
         }
