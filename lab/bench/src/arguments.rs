@@ -96,7 +96,7 @@ impl Forms {
             // The parent of a plain name is the empty path: the working directory.
             if directory != Path::new("") && !directory.is_dir() {
                 let shown = directory.display();
-                return Err(Error::Unfit(format!("{shown}, for the output, is not a directory")));
+                bail!("{shown}, for the output, is not a directory");
             }
         }
         Ok(())

@@ -54,10 +54,9 @@ impl Experiment for Bulk {
             && let Some(missing) = ["cpu", "memory"].into_iter().find(|name| !can_limit(name))
         {
             let view = View::current().name();
-            let reason = format!(
+            bail!(
                 "--limits: no controller {missing} in the {view} view: leave --limits out, or use another --view"
             );
-            return Err(Error::Unfit(reason));
         }
         let podman = self.podman.then(|| Podman::set_up(stand)).transpose()?;
         if podman.is_none() {

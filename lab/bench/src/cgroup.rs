@@ -57,8 +57,7 @@ impl Parent {
             ["freezer", "pids", "memory", "devices"].iter().any(|fit| top == *fit)
         };
         let place = self.directories.iter().find(fits).or_else(|| self.directories.first());
-        let place =
-            place.ok_or_else(|| Error::Unfit("no cgroup hierarchy is mounted".to_owned()))?;
+        let place = place.ok_or_else(|| unfit!("no cgroup hierarchy is mounted"))?;
         let child = place.join(name);
         fs::create_dir_all(&child).map_err(Error::at("make cgroup", &child))?;
         Ok(child)

@@ -9,7 +9,6 @@ use crate::trace::inside;
 use crate::trace::outside::{self, Observed};
 use crate::weight::Way;
 use crate::{Error, weigh};
-use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
@@ -264,9 +263,7 @@ impl<'a> Container<'a> {
     /// /dev/null.
     fn nothing(&self) -> Stdio {
         let config = fs::read_to_string(self.bundle.join("config.json")).unwrap_or_default();
-        let file = config
-            .contains("uidMappings")
-            .then(|| memfd_create("nothing", MemfdFlags::CLOEXEC).ok().map(File::from));
+        let file = config.contains("uidMappings").then(|| process::in_memory().ok());
         file.flatten().map_or_else(Stdio::null, Stdio::from)
     }
 

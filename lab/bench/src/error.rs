@@ -6,6 +6,16 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+/// Makes [`Error::Unfit`] from a format string and its arguments.
+macro_rules! unfit {
+    ($($text:tt)*) => { $crate::Error::Unfit(format!($($text)*)) };
+}
+
+/// Returns [`Error::Unfit`] from a function.
+macro_rules! bail {
+    ($($text:tt)*) => { return Err(unfit!($($text)*)) };
+}
+
 /// The reason why an experiment, or a runtime's part of it, ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

@@ -128,8 +128,7 @@ impl AddAssign for Cost {
 impl Experiment for Faas {
     fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
         if !common.program.is_empty() {
-            let why = "faas runs its own program in containers: leave PROGRAM out";
-            return Err(Error::Unfit(why.to_owned()));
+            bail!("faas runs its own program in containers: leave PROGRAM out");
         }
         self.settle_namespace(common);
         Workload::of(self).map(drop)

@@ -49,9 +49,7 @@ impl Experiment for FavorDynmods {
         let state = State::of(&facts, &Layout::of(&facts));
         let names: &[&str] = match (self.switch, state.is_on()) {
             (true, true) => {
-                let reason =
-                    "favordynmods is on: turn it off by \"dayfly host favordynmods off\" first";
-                return Err(Error::Unfit(reason.to_owned()));
+                bail!("favordynmods is on: turn it off by \"dayfly host favordynmods off\" first");
             }
             (true, false) => &["off", "on"],
             (false, true) => &["on"],

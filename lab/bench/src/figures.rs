@@ -17,7 +17,7 @@ use std::fmt::Write;
 pub(crate) type Sample = Vec<(String, &'static str, f64)>;
 
 /// One figure of one entrant.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Figure {
     /// The name of the figure.
     pub(crate) name: String,
@@ -62,13 +62,10 @@ impl Figures {
         let figure = Figure {
             unit,
             entrant: entrant.to_owned(),
-            summary: None,
-            median: None,
-            p99: None,
-            ratio: None,
             samples: samples.into_iter().collect(),
             is_paired: true,
             name,
+            ..Figure::default()
         };
         // Figures of the same name are together, in the order of the entrants.
         let last = self.0.iter().rposition(|of| of.name == figure.name);

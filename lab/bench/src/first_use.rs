@@ -70,9 +70,7 @@ struct Kept {
 impl Experiment for FirstUse {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         if !stand.has_seccomp() {
-            let reason =
-                "these containers have no seccomp profile that could be used for the first time";
-            return Err(Error::Unfit(reason.to_owned()));
+            bail!("these containers have no seccomp profile that could be used for the first time");
         }
         let _cache = Cover::of(CACHE, c"mode=0700")?;
         let mut profiles = Profiles::begin();

@@ -42,9 +42,9 @@ struct Lesson {
 impl Experiment for Learned {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         if !stand.has_seccomp() {
-            return Err(Error::Unfit(
-                "these containers have no seccomp profile that could be compared: take --profile seccomp".to_owned(),
-            ));
+            bail!(
+                "these containers have no seccomp profile that could be compared: take --profile seccomp"
+            );
         }
         let (mut lessons, mut profiles) = (Vec::new(), Vec::new());
         for entrant in entrants {

@@ -28,6 +28,9 @@
     reason = "figures are rounded"
 )]
 
+#[macro_use]
+mod error;
+
 mod ablation;
 mod accounting;
 mod arguments;
@@ -39,7 +42,6 @@ mod concurrent;
 mod config;
 mod container;
 mod engine;
-mod error;
 mod faas;
 mod favordynmods;
 mod figures;

@@ -40,8 +40,7 @@ impl Pool {
         let (hierarchies, size) =
             (Hierarchies::detect().map_err(failed)?, Size::parse(size).map_err(failed)?);
         if pool::pools().map_err(failed)?.iter().any(|pool| pool.size == size) {
-            let reason = format!("a pool {} already exists: use another size", size.name());
-            return Err(Error::Unfit(reason));
+            bail!("a pool {} already exists: use another size", size.name());
         }
         let pool = Self { hierarchies, size };
         pool.fill_up()?;
@@ -130,7 +129,7 @@ impl Experiment for Pools {
             }
         }
         if let Some(leak) = leak(&tenants) {
-            return Err(Error::Unfit(format!("accounting leaks between tenants: {leak}")));
+            bail!("accounting leaks between tenants: {leak}");
         }
         let outcome = Outcome::of_series(&series, first(entrants), &[told(&tenants)])?;
         outcome.with("tenants", &tenants)

@@ -111,18 +111,27 @@ pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure>
     }
 }
 
+/// Makes an empty file in memory.
+pub(crate) fn in_memory() -> std::io::Result<File> {
+    Ok(memfd_create("dayfly-bench", MemfdFlags::CLOEXEC)?.into())
+}
+
+/// Returns what was written to a file, from its beginning.
+pub(crate) fn content(mut file: &File) -> String {
+    let mut text = Vec::new();
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Runs `command` like [`run`]. The error also has the last line that the command wrote to stderr.
 ///
 /// # Errors
 /// As [`run`], as a text.
 pub fn run_and_hear(command: &mut Command, deadline: Duration) -> Result<Sample, String> {
-    let errors = memfd_create("errors", MemfdFlags::CLOEXEC).map(File::from);
-    let errors = errors.map_err(|errno| format!("make memfd: {errno}"))?;
+    let errors = in_memory().map_err(|error| format!("make memfd: {error}"))?;
     let copy = errors.try_clone().map_err(|error| format!("duplicate memfd: {error}"))?;
     run(command.stderr(copy), deadline).map_err(|failure| {
-        let mut text = Vec::new();
-        let _ = (&errors).rewind().and_then(|()| (&errors).read_to_end(&mut text));
-        let text = String::from_utf8_lossy(&text);
+        let text = content(&errors);
         let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
         format!("{failure}: {}", said.trim())
     })

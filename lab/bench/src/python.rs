@@ -40,7 +40,7 @@ impl Python {
     /// No Python on this host; those of mkdir(2) and write(2).
     pub(crate) fn prepare(source: PathBuf, program: &str) -> Result<Self, Error> {
         if !Path::new(PYTHON).exists() {
-            return Err(Error::Unfit(format!("no {PYTHON}: apt-get install python3")));
+            bail!("no {PYTHON}: apt-get install python3");
         }
         fs::create_dir(&source).map_err(Error::at("make", &source))?;
         for (file, text) in [(Self::FILE, program), (LIBRARY_FILE, LIBRARY)] {
@@ -51,7 +51,7 @@ impl Python {
         let mut compiler = process::quiet(PYTHON);
         compiler.current_dir(&source).args(["-m", "py_compile", LIBRARY_FILE]);
         process::run(&mut compiler, COMPILER)
-            .map_err(|failure| Error::Unfit(format!("{PYTHON} -m py_compile: {failure}")))?;
+            .map_err(|failure| unfit!("{PYTHON} -m py_compile: {failure}"))?;
         Ok(Self { source })
     }
 

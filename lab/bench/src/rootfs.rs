@@ -22,7 +22,7 @@ const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n";
 pub fn make(root: &Path, owner: u32) -> Result<(), Error> {
     let busybox =
         BUSYBOX.iter().map(PathBuf::from).find(|path| path.exists()).ok_or_else(|| {
-            Error::Unfit("no busybox for the containers: apt-get install busybox-static".to_owned())
+            unfit!("no busybox for the containers: apt-get install busybox-static")
         })?;
     let mut made = vec![root.to_owned()];
     fs::create_dir_all(root).map_err(Error::at("make", root))?;

@@ -45,7 +45,7 @@ impl Runtime {
         let path = if path.contains('/') {
             fs::canonicalize(path).map_err(Error::at("find runtime", Path::new(path)))?
         } else {
-            known(path).ok_or_else(|| Error::Unfit(format!("no runtime {path} in $PATH")))?
+            known(path).ok_or_else(|| unfit!("no runtime {path} in $PATH"))?
         };
         let last = || path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = name.map_or_else(last, str::to_owned);
@@ -85,7 +85,7 @@ pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
     };
     tell_apart(&mut runtimes);
     if runtimes.is_empty() {
-        return Err(Error::Unfit("no runtime found: name some by --runtime PATH".to_owned()));
+        bail!("no runtime found: name some by --runtime PATH");
     }
     Ok(runtimes)
 }
@@ -112,7 +112,7 @@ pub(crate) fn known(name: &str) -> Option<PathBuf> {
 /// # Errors
 /// There is none.
 pub(crate) fn dayfly() -> Result<PathBuf, Error> {
-    let missing = || Error::Unfit("no dayfly beside dayfly-bench, nor in $PATH".to_owned());
+    let missing = || unfit!("no dayfly beside dayfly-bench, nor in $PATH");
     program::dayfly().ok_or_else(missing)
 }
 

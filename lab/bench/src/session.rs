@@ -213,7 +213,7 @@ pub(crate) fn tell(
     let out = results::failures_text(failures);
     let text = match outcome.document {
         _ if forms.is_json() => results::json(record, failures, outcome.json)
-            .map_err(|error| Error::Unfit(format!("JSON: {error}")))?,
+            .map_err(|error| unfit!("JSON: {error}"))?,
         _ if forms.csv.as_deref() == Some(to_stdout) => outcome.csv,
         Some(document) => document,
         None if forms.format == Format::Csv => outcome.csv,
@@ -228,9 +228,7 @@ pub(crate) fn tell(
         None => writeln!(stdout(), "{}", text.trim_end()).map_err(Error::at("write", to_stdout))?,
     }
     match failures.first().filter(|_| nobody) {
-        Some(Out { runtime, reason }) => {
-            Err(Error::Unfit(format!("no runtime got through: {runtime}: {reason}")))
-        }
+        Some(Out { runtime, reason }) => Err(unfit!("no runtime got through: {runtime}: {reason}")),
         None => Ok(()),
     }
 }

@@ -147,7 +147,7 @@ pub struct Stand {
 pub fn check_rights() -> Result<(), Error> {
     match geteuid().is_root() {
         true => Ok(()),
-        false => Err(Error::Unfit("benchmarks start containers: run them as root".to_owned())),
+        false => Err(unfit!("benchmarks start containers: run them as root")),
     }
 }
 
@@ -318,8 +318,8 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
 fn read_bundle(bundle: &Path) -> Result<Value, Error> {
     let file = bundle.join("config.json");
     let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
-    let mut config: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::Unfit(format!("{}: {error}", file.display())))?;
+    let mut config: Value =
+        serde_json::from_str(&text).map_err(|error| unfit!("{}: {error}", file.display()))?;
     let root = config["root"]["path"].as_str().unwrap_or("rootfs");
     let root = bundle.join(root);
     let root = fs::canonicalize(&root).map_err(Error::at("find root filesystem", &root))?;

@@ -121,8 +121,7 @@ impl Experiment for Templates {
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
         let runtime = own(common)?;
         if !runtime.is_dayfly() {
-            let reason = format!("{} has no templates: only dayfly has", runtime.name);
-            return Err(Error::Unfit(reason));
+            bail!("{} has no templates: only dayfly has", runtime.name);
         }
         let entrant = |way: &Provision| {
             let mut of = [Entrant::new(runtime.clone()).called(way.name())];

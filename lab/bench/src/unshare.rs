@@ -75,5 +75,5 @@ fn once(count: u32) -> Result<Sample, Error> {
     let mut program = process::quiet("/proc/self/exe");
     program.args([MAKE, &count.to_string()]).stderr(Stdio::inherit());
     process::run(&mut program, DEADLINE)
-        .map_err(|failure| Error::Unfit(format!("{count} IPC namespaces: {failure}")))
+        .map_err(|failure| unfit!("{count} IPC namespaces: {failure}"))
 }

@@ -67,11 +67,11 @@ impl View {
                 mount("tmpfs", &unified, "tmpfs", flags, None)
                     .map_err(Error::errno("mount tmpfs on", &unified))
             }
-            (here, wanted) => Err(Error::Unfit(format!(
+            (here, wanted) => Err(unfit!(
                 "the cgroups here are {}: the {} view can't be made from them",
                 here.name(),
                 wanted.name()
-            ))),
+            )),
         }
     }
 }

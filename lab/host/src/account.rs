@@ -88,8 +88,7 @@ fn id(kind: &str, name: &str, file: &str) -> Result<u32, Error> {
     let text = fs::read_to_string(file).map_err(Error::of("read", Path::new(file)))?;
     let found = accounts(&text).find(|(other, ..)| *other == name).map(|(_, id, _)| id);
     found.ok_or_else(|| {
-        Error::refused(format!("there is no {kind} {name:?} in {file}"))
-            .advise("use the numeric id instead")
+        refused!("there is no {kind} {name:?} in {file}").advise("use the numeric id instead")
     })
 }
 

@@ -12,7 +12,7 @@ use std::io::Read;
 fn mark(text: &str) -> Result<(f64, String), Error> {
     let parts = text.split_once('=');
     let mark = parts.and_then(|(x, text)| Some((x.parse().ok()?, text.to_owned())));
-    mark.ok_or_else(|| Error::refused(format!("--mark {text:?}: must be a number, = and a text")))
+    mark.ok_or_else(|| refused!("--mark {text:?}: must be a number, = and a text"))
 }
 
 /// Draws the CSV on standard input. The first line contains the names of the columns.

@@ -32,7 +32,7 @@ impl Facts {
         let mut facts = Self { root, version: (0, 0), release: String::new() };
         facts.release = facts.text("/proc/sys/kernel/osrelease").ok_or_else(|| {
             let file = facts.path("/proc/sys/kernel/osrelease");
-            Error::refused(format!("{}: no such file", file.display()))
+            refused!("{}: no such file", file.display())
                 .advise("a sysroot must contain the relevant files of a host's /proc and /sys")
         })?;
         facts.version = version(&facts.release);
@@ -54,7 +54,7 @@ impl Facts {
     /// # Errors
     /// The path is not valid UTF-8.
     pub fn root_text(&self) -> Result<&str, Error> {
-        let refused = || Error::refused(format!("{}: the path is no UTF-8", self.root.display()));
+        let refused = || refused!("{}: the path is no UTF-8", self.root.display());
         self.root.to_str().ok_or_else(refused)
     }
 

@@ -116,7 +116,7 @@ impl Hardware {
         let cpus = States::read(root)?;
         if cpus.online.is_empty() {
             let file = facts.path("/sys/devices/system/cpu/online");
-            return Err(Error::refused(format!("{}: no CPU is online", file.display())));
+            bail!("{}: no CPU is online", file.display());
         }
         let numa = facts.has("/sys/devices/system/node/online");
         let nodes = match numa {
@@ -150,12 +150,12 @@ impl Node {
         let distances: Option<Vec<u32>> = words.iter().map(|word| word.parse().ok()).collect();
         let fits = |distances: &Vec<u32>| [0, topology.nodes.len()].contains(&distances.len());
         let Some(distances) = distances.filter(fits) else {
-            return Err(Error::refused(format!(
+            bail!(
                 "{}: not a distance for each of {} nodes: {:.60}",
                 facts.path(&file).display(),
                 topology.nodes.len(),
-                words.join(" "),
-            )));
+                words.join(" ")
+            );
         };
         let cpus = node.cpus.clone();
         Ok(Self { id: node.id, cpus, size_bytes, free_bytes, distances })
@@ -180,7 +180,7 @@ fn memory(facts: &Facts, file: &str) -> Result<(Option<u64>, Option<u64>), Error
         let bytes = number.and_then(|kib| kib.checked_mul(1024));
         bytes.map(Some).ok_or_else(|| {
             let file = facts.path(file);
-            Error::refused(format!("{}: {key} is not a size: {:.60}", file.display(), rest.trim()))
+            refused!("{}: {key} is not a size: {:.60}", file.display(), rest.trim())
         })
     };
     Ok((bytes("MemTotal:")?, bytes("MemFree:")?))

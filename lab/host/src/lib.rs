@@ -27,6 +27,9 @@
     reason = "figures are rounded"
 )]
 
+#[macro_use]
+mod refusal;
+
 pub mod account;
 pub mod boot;
 pub mod cgroups;

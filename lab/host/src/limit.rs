@@ -69,7 +69,7 @@ fn measured() -> Result<u16, Error> {
     let width = locks::measured_width()?;
     let width = width.and_then(|width| u16::try_from(width).ok());
     width.ok_or_else(|| {
-        Error::refused("the curves of this host allow no advice on the number of starts")
+        refused!("the curves of this host allow no advice on the number of starts")
             .advise("give a number instead of auto")
     })
 }

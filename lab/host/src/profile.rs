@@ -39,8 +39,7 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
     let stop = stopped_by_signals()?;
     let runtime = options.runtime.clone().or_else(program::dayfly);
     let runtime = runtime.ok_or_else(|| {
-        Error::refused("no dayfly beside this program or in $PATH")
-            .advise("name it by --runtime PATH")
+        refused!("no dayfly beside this program or in $PATH").advise("name it by --runtime PATH")
     })?;
     let runtime = fs::canonicalize(&runtime).map_err(Error::of("find runtime", &runtime))?;
     let config = learner::read(&options.bundle, &options.program)?;
@@ -138,7 +137,7 @@ fn failed(when: &str, run: u16, count: u16, error: &Error) -> Error {
     if interrupt::came() {
         return Error::from(interrupt::Interrupted);
     }
-    Error::refused(format!("{when}, run {run} of {count}: {error}; nothing is written"))
+    refused!("{when}, run {run} of {count}: {error}; nothing is written")
 }
 
 /// Reads a profile that was learned before.

@@ -162,7 +162,7 @@ fn document(
     source: &'static str,
 ) -> Result<Document, Error> {
     let curve = decisive(&curves).cloned();
-    let curve = curve.ok_or_else(|| Error::refused(format!("no curve of {ANYWHERE:?}")))?;
+    let curve = curve.ok_or_else(|| refused!("no curve of {ANYWHERE:?}"))?;
     let verdict = worst(sections);
     let advice = advise(&curves);
     let about = |what: &str| advice.iter().find(|advice: &&Advice| advice.about == what);

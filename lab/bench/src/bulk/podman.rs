@@ -33,11 +33,10 @@ impl Podman {
     /// mkdir(2) and write(2).
     pub(super) fn set_up(stand: &Stand) -> Result<Self, Error> {
         if report::program::in_path("podman").is_none() {
-            return Err(Error::Unfit("no podman in $PATH".to_owned()));
+            bail!("no podman in $PATH");
         }
         if matches!(stand.source, Source::Bundle(_)) {
-            let why = "--podman makes configurations itself: leave --bundle out";
-            return Err(Error::Unfit(why.to_owned()));
+            bail!("--podman makes configurations itself: leave --bundle out");
         }
         let podman = Self {
             directory: stand.new_directory(),

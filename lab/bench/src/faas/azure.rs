@@ -78,8 +78,7 @@ pub(super) fn busiest(
     let minutes = minutes.unwrap_or(&all);
     if minutes.end() > all.end() {
         let (last, wanted) = (all.end(), minutes.end());
-        let why = format!("{file}: the minutes end at {last}, {wanted} was asked for");
-        return Err(Error::Unfit(why));
+        bail!("{file}: the minutes end at {last}, {wanted} was asked for");
     }
     let mut kept: Vec<(u64, Counted)> = Vec::new();
     // The sort is stable.
@@ -110,7 +109,7 @@ fn rows<T: DeserializeOwned>(
     headings: &[impl AsRef<str>],
     least: usize,
 ) -> Result<(usize, impl Iterator<Item = Result<T, Error>>), Error> {
-    let wrong = move |error: csv::Error| Error::Unfit(format!("{file}: {error}"));
+    let wrong = move |error: csv::Error| unfit!("{file}: {error}");
     let mut reader = csv::Reader::from_reader(input);
     let here = reader.headers().map_err(wrong)?.clone();
     for at in 0..here.len().max(least) {
@@ -119,8 +118,7 @@ fn rows<T: DeserializeOwned>(
             let found: String = found.unwrap_or_default().chars().take(40).collect();
             let expected = expected.unwrap_or("no column");
             let column = at + 1;
-            let why = format!("{file}: column {column}: {found:?} where {expected:?} is expected");
-            return Err(Error::Unfit(why));
+            bail!("{file}: column {column}: {found:?} where {expected:?} is expected");
         }
     }
     Ok((here.len(), reader.into_deserialize().map(move |row| row.map_err(wrong))))
@@ -143,8 +141,7 @@ pub(super) fn durations(
         let percentiles = [p0, p1, p25, p50, p75, p99, p100];
         if let Some(ms) = percentiles.iter().find(|ms| !(0.0..=LONGEST_MS).contains(*ms)) {
             let function = &key[2];
-            let why = format!("{file}: {function}: an invocation of {ms} ms, not from 0 to a day");
-            return Err(Error::Unfit(why));
+            bail!("{file}: {function}: an invocation of {ms} ms, not from 0 to a day");
         }
         if functions.iter().any(|function| function.key == key) {
             found.insert(key, Percentiles(percentiles));

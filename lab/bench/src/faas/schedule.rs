@@ -68,7 +68,7 @@ impl Workload {
             None => regular(options, &mut random)?,
         };
         if workload.invocations.is_empty() {
-            return Err(Error::Unfit("no invocation is due in that time".to_owned()));
+            bail!("no invocation is due in that time");
         }
         Ok(workload)
     }
@@ -141,12 +141,12 @@ fn push(
     takes: Duration,
 ) -> Result<(), Error> {
     if invocations.len() >= MOST {
-        return Err(Error::Unfit(format!(
+        bail!(
             "more than {MOST} invocations: take fewer --functions, --minutes or a shorter --duration"
-        )));
+        );
     }
     let due = Duration::try_from_secs_f64(due)
-        .map_err(|error| Error::Unfit(format!("an invocation is due at {due} s: {error}")))?;
+        .map_err(|error| unfit!("an invocation is due at {due} s: {error}"))?;
     invocations.push(Invocation { due, function, takes });
     Ok(())
 }

@@ -54,7 +54,7 @@ impl Perf {
             .stderr(File::create(&errors).map_err(Error::at("write", &errors))?);
         let child = perf.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Error::Unfit("perf is missing: install linux-perf".to_owned())
+                unfit!("perf is missing: install linux-perf")
             }
             _ => Error::at("execute", Path::new("perf"))(error),
         })?;
@@ -63,7 +63,7 @@ impl Perf {
             let said = std::fs::read_to_string(&errors).unwrap_or_default();
             match said.trim() {
                 "" => error,
-                said => Error::Unfit(format!("perf record: {said}")),
+                said => unfit!("perf record: {said}"),
             }
         })?;
         Ok(perf)
@@ -76,12 +76,12 @@ impl Perf {
         let mut answer = String::new();
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(Error::Unfit(format!("perf record: {status}")));
+                bail!("perf record: {status}");
             }
             let mut answers = [PollFd::new(self.answers.get_ref(), PollFlags::IN)];
             let ready = process::ready(&mut answers, Instant::now(), MOMENT);
             interrupt::check()?;
-            if ready.map_err(|failure| Error::Unfit(format!("wait for perf: {failure}")))? {
+            if ready.map_err(|failure| unfit!("wait for perf: {failure}"))? {
                 self.answers.read_line(&mut answer).map_err(Error::at("ask", Path::new("perf")))?;
                 return Ok(());
             }
@@ -96,8 +96,7 @@ impl Perf {
         self.tell("disable")?;
         let pid = Pid::from_child(&self.child);
         let _ = kill_process(pid, Signal::INT);
-        process::wait(pid, PATIENCE)
-            .map_err(|failure| Error::Unfit(format!("perf record: {failure}")))?;
+        process::wait(pid, PATIENCE).map_err(|failure| unfit!("perf record: {failure}"))?;
         let mut script = Command::new("perf");
         script.args(["script", "-F", "comm,pid,ip,sym", "-i"]).arg(&self.data);
         let output = script.stdin(Stdio::null()).stderr(Stdio::null()).output();

@@ -26,10 +26,9 @@ impl Ground {
     /// A host without the controllers; no dayfly beside this program or in $PATH; those of `dayfly cgroup create`.
     pub(super) fn make(stand: &Stand) -> Result<Self, Error> {
         if let Some(missing) = CONTROLLERS.iter().find(|name| !cgroup::can_limit(name)) {
-            let reason = format!(
+            bail!(
                 "there is no controller {missing} for groups here: try --view v1, or another host"
             );
-            return Err(Error::Unfit(reason));
         }
         let base = stand.cgroup_path().trim_start_matches('/').to_owned();
         let directory = stand.directory().to_owned();
@@ -127,7 +126,7 @@ impl Ground {
     fn call(&self, words: &[&str]) -> Result<(), Error> {
         let mut command = Command::new(&self.dayfly);
         command.arg("cgroup").args(words).stdin(Stdio::null()).stdout(Stdio::null());
-        let failed = |reason| Error::Unfit(format!("dayfly cgroup {}: {reason}", words.join(" ")));
+        let failed = |reason| unfit!("dayfly cgroup {}: {reason}", words.join(" "));
         process::run_and_hear(&mut command, DEADLINE).map(drop).map_err(failed)
     }
 }

@@ -67,7 +67,7 @@ impl Instance {
             lines.read_line(&mut first).map_err(Error::at("read from", Path::new(name)))?;
         }
         if first.trim() != "ready" {
-            return Err(Error::Unfit(format!("the instance in the group {name} did not start")));
+            bail!("the instance in the group {name} did not start");
         }
         instance.told = lines.map(|lines| {
             std::thread::spawn(move || {

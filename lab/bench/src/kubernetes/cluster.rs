@@ -3,10 +3,8 @@
 use super::Kubernetes;
 use crate::harness::*;
 use crate::process::Failure;
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Seek, Write};
 use std::process::Command;
 
 /// The timeout of a call that does not wait for pods.
@@ -140,31 +138,37 @@ impl Cluster {
     /// Calls kubectl like [`Self::call`]. A failure is an error of the experiment, rather than of one RuntimeClass.
     fn must(&self, words: &[&str]) -> Result<String, Error> {
         let said = self.call(words, "", SOON);
-        said.map_err(|reason| Error::Unfit(format!("kubectl {}: {reason}", words.join(" "))))
+        said.map_err(|reason| unfit!("kubectl {}: {reason}", words.join(" ")))
     }
 
     /// Calls kubectl; returns its output. The error is the last line that kubectl wrote to standard error.
     fn call(&self, words: &[&str], input: &str, deadline: Duration) -> Result<String, Error> {
-        let [input, mut output, mut errors] = [file(input)?, file("")?, file("")?];
-        let copy =
-            |file: &File| file.try_clone().map_err(Error::at("duplicate", Path::new("memfd")));
+        let files = || {
+            let (mut stdin, output, errors) =
+                (process::in_memory()?, process::in_memory()?, process::in_memory()?);
+            stdin.write_all(input.as_bytes())?;
+            stdin.rewind()?;
+            Ok((stdin, output.try_clone()?, errors.try_clone()?, output, errors))
+        };
+        let (stdin, stdout, stderr, output, errors) =
+            files().map_err(Error::at("write", Path::new("memfd")))?;
         let mut command = Command::new(&self.kubectl);
         if !self.namespace.is_empty() {
             command.arg("--namespace").arg(&self.namespace);
         }
-        command.args(words).stdin(input).stdout(copy(&output)?).stderr(copy(&errors)?);
+        command.args(words).stdin(stdin).stdout(stdout).stderr(stderr);
         match process::run(&mut command, deadline) {
             Ok(sample) => {
                 let ms = sample.usage.cpu().as_secs_f64() * 1e3;
                 self.spent_ms.set(self.spent_ms.get() + ms);
-                read(&mut output)
+                Ok(process::content(&output))
             }
             Err(Failure::Spawn(error)) => {
                 let kubectl = self.kubectl.display();
                 Err(Error::Out(format!("execute {kubectl}: {error}; --kubectl names it")))
             }
             Err(failure) => {
-                let said = read(&mut errors).unwrap_or_default();
+                let said = process::content(&errors);
                 let said = said.trim().lines().last();
                 Err(Error::Out(said.map_or_else(|| failure.to_string(), str::to_owned)))
             }
@@ -183,20 +187,4 @@ impl Drop for Cluster {
             eprintln!("warning: delete namespace {namespace}: {reason}");
         }
     }
-}
-
-/// Makes a file in memory that contains `text`, with the file offset at its beginning.
-fn file(text: &str) -> Result<File, Error> {
-    let name = Path::new("kubectl");
-    let file = memfd_create("kubectl", MemfdFlags::CLOEXEC);
-    let mut file = file.map(File::from).map_err(Error::errno("make memfd", name))?;
-    file.write_all(text.as_bytes()).map_err(Error::at("write memfd", name))?;
-    file.rewind().map_err(Error::at("rewind memfd", name))?;
-    Ok(file)
-}
-
-fn read(file: &mut File) -> Result<String, Error> {
-    let mut text = String::new();
-    let read = file.rewind().and_then(|()| file.read_to_string(&mut text));
-    read.map(|_| text).map_err(Error::at("read", Path::new("memfd")))
 }

@@ -84,7 +84,7 @@ pub enum Load {
 /// No kubectl, cluster, node or class of that name; a file that can't be written; an interrupt.
 pub fn command(options: &Kubernetes) -> Result<(), Error> {
     if options.interval.as_secs() == 0 && options.work.contains(&Load::Probes) {
-        return Err(Error::Unfit("--interval: Kubernetes probes once a second at most".to_owned()));
+        bail!("--interval: Kubernetes probes once a second at most");
     }
     options.forms.check_directories()?;
     let cluster = Cluster::reach(options)?;

@@ -22,7 +22,7 @@ pub(super) fn cpu_ms() -> Result<f64, Error> {
         return Ok(ns / 1e6);
     }
     let text = fs::read_to_string(STAT).map_err(Error::at("read", Path::new(STAT)))?;
-    busy_ms(&text).ok_or_else(|| Error::Unfit(format!("{STAT} has no line of all CPUs")))
+    busy_ms(&text).ok_or_else(|| unfit!("{STAT} has no line of all CPUs"))
 }
 
 /// Returns the sum of user, nice, system, irq and softirq of /proc/stat (proc_stat(5)), in milliseconds.

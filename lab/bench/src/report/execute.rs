@@ -120,7 +120,7 @@ fn is_over(pidfd: &OwnedFd, name: &str) -> Result<bool, Error> {
     match process::ready(&mut files, Instant::now(), Duration::from_secs(1)) {
         Ok(is_over) => Ok(is_over),
         Err(Failure::Interrupted) => Ok(false),
-        Err(failure) => Err(Error::Unfit(format!("wait for {name}: {failure}"))),
+        Err(failure) => Err(unfit!("wait for {name}: {failure}")),
     }
 }
 

@@ -77,9 +77,9 @@ pub(super) fn lock(directory: &Path) -> Result<File, Error> {
         Ok(()) => Ok(file),
         Err(_) => {
             let directory = directory.display();
-            Err(Error::Unfit(format!(
+            Err(unfit!(
                 "{directory}: another report is being made there: wait until it is finished"
-            )))
+            ))
         }
     }
 }

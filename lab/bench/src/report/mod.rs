@@ -151,7 +151,7 @@ fn parts() -> impl Iterator<Item = (&'static Paper, &'static Part)> {
 /// Returns the parts with these names, in the order of the page; all if there are no names.
 fn chosen(names: &[String]) -> Result<Vec<(&'static Paper, &'static Part)>, Error> {
     if let Some(unknown) = names.iter().find(|name| parts().all(|(_, part)| part.name != **name)) {
-        return Err(Error::Unfit(format!("no part {unknown}: --list prints all")));
+        bail!("no part {unknown}: --list prints all");
     }
     Ok(parts().filter(|(_, part)| names.is_empty() || names.contains(&part.name)).collect())
 }

@@ -242,8 +242,7 @@ impl Page {
         };
         replace(&directory.join("index.html"), &html::page(&markdown, pictures))?;
         replace(&directory.join("report.md"), &markdown)?;
-        let json = serde_json::to_string_pretty(self)
-            .map_err(|error| Error::Unfit(format!("JSON: {error}")))?;
+        let json = serde_json::to_string_pretty(self).map_err(|error| unfit!("JSON: {error}"))?;
         replace(&directory.join("report.json"), &format!("{json}\n"))
     }
 

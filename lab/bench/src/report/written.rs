@@ -35,7 +35,7 @@ struct Old {
 /// A file that can't be read; figures without a matching line on this program's page.
 pub(super) fn read(file: &Path) -> Result<Page, Error> {
     let text = fs::read_to_string(file).map_err(Error::at("read", file))?;
-    let unfit = |reason: String| Error::Unfit(format!("{}: {reason}", file.display()));
+    let unfit = |reason: String| unfit!("{}: {reason}", file.display());
     let mut written: Written =
         serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
     let directory = file.parent().unwrap_or(Path::new(""));

@@ -64,7 +64,7 @@ pub fn json(
 /// # Errors
 /// A value that JSON can't represent.
 pub fn value(result: &impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(result).map_err(|error| Error::Unfit(format!("JSON: {error}")))
+    serde_json::to_value(result).map_err(|error| unfit!("JSON: {error}"))
 }
 
 /// Groups items by key. Keys and items remain in order of appearance.

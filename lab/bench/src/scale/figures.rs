@@ -73,9 +73,7 @@ pub(super) fn gather(options: &Scale, files: &[File]) -> Result<Vec<Figures>, Er
             };
             let (start, lock) = (figures.start_cpu_ms.value, figures.lock_ms.value);
             if lock > start {
-                return Err(Error::Unfit(format!(
-                    "{runtime}: of a start's {start:.3} ms of CPU time {lock:.3} ms cannot be under a lock"
-                )));
+                bail!("{runtime}: of a start's {start:.3} ms of CPU time {lock:.3} ms cannot be under a lock");
             }
             Ok(figures)
         })
@@ -124,9 +122,7 @@ fn figure(runtime: &str, kind: Kind, given: &[Given], found: &[&Found]) -> Resul
         ),
         None => format!("{what} was neither measured nor given"),
     };
-    Err(Error::Unfit(format!(
-        "{runtime}: {reason}; {measured_by} (--from FILE); {option} {runtime}=N gives it"
-    )))
+    Err(unfit!("{runtime}: {reason}; {measured_by} (--from FILE); {option} {runtime}=N gives it"))
 }
 
 /// A limit with its name.

@@ -2,8 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`read`], [`figures`] | figures from other experiments' JSON, or from options |
-//! | [`capacity`] | the limits of one node in the long run |
+//! | [`read`], [`figures`] | figures from other experiments' JSON, or from options; the limits of one node in the long run |
 //! | [`station`], [`simulation`] | the simulation of a burst |
 //! | [`tell`] | tables, CSV, pictures |
 //!
@@ -217,16 +216,14 @@ fn check_size(
     let one = options::MOST_PODS;
     if let Some(nodes) = nodes.iter().chain([&1]).find(|nodes| pods(**nodes) as u64 > one) {
         let pods = pods(*nodes);
-        return Err(Error::Unfit(format!(
+        bail!(
             "{nodes} nodes with {pods} pods: at most {one} pods can be simulated; see --pods and --pods-per-node"
-        )));
+        );
     }
     let clusters = nodes.iter().map(|nodes| pods(*nodes)).fold(0, usize::saturating_add);
     let all = cores.len().saturating_mul(pods(1)).saturating_add(clusters).saturating_mul(runtimes);
     if all > MOST_PODS {
-        return Err(Error::Unfit(format!(
-            "{all} pods in all simulations: at most {MOST_PODS}; give fewer sizes or fewer pods"
-        )));
+        bail!("{all} pods in all simulations: at most {MOST_PODS}; give fewer sizes or fewer pods");
     }
     Ok(())
 }

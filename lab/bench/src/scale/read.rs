@@ -68,16 +68,16 @@ impl File {
         let read = file.take(MOST + 1).read_to_string(&mut text);
         let read = read.map_err(Error::at("read", path))?;
         if read as u64 > MOST {
-            return Err(Error::Unfit(format!("{}: more than 64 MiB", path.display())));
+            bail!("{}: more than 64 MiB", path.display());
         }
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|error| Error::Unfit(format!("{}: {error}", path.display())))?;
+        let value: Value =
+            serde_json::from_str(&text).map_err(|error| unfit!("{}: {error}", path.display()))?;
         let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
         Self::of(&value, &name).ok_or_else(|| {
-            Error::Unfit(format!(
+            unfit!(
                 "{} is not the JSON of \"dayfly bench kubernetes\", \"shim\" or \"burst\"",
                 path.display()
-            ))
+            )
         })
     }
 

@@ -28,7 +28,7 @@ impl Group {
         let view = View::current();
         let accounts = |top: &PathBuf| view == View::V2 || top.join("cpuacct.usage").exists();
         let top = cgroup::tops().into_iter().find(accounts);
-        let top = top.ok_or_else(|| Error::Unfit("no cpuacct hierarchy is mounted".to_owned()))?;
+        let top = top.ok_or_else(|| unfit!("no cpuacct hierarchy is mounted"))?;
         let top = top.join(path.trim_start_matches('/'));
         let daemon = top.join(DAEMON);
         fs::create_dir_all(&daemon).map_err(Error::at("make cgroup", &daemon))?;

@@ -47,7 +47,7 @@ impl Client {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(Error::at("execute", &program))?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Error::Unfit("no pipes to the CRI's client".to_owned()));
+            bail!("no pipes to the CRI's client");
         };
         Ok(Self { child, input: Some(input), output: BufReader::new(output) })
     }
@@ -57,22 +57,20 @@ impl Client {
     /// # Errors
     /// The client has exited or does not answer in time; an interrupt; the CRI's.
     pub(super) fn ask(&mut self, line: &str, deadline: Duration) -> Result<Answer, Error> {
-        let gone =
-            |error: std::io::Error| Error::Unfit(format!("the CRI's client: {line}: {error}"));
-        let none = || Error::Unfit("the CRI's client is gone".to_owned());
+        let gone = |error: std::io::Error| unfit!("the CRI's client: {line}: {error}");
+        let none = || unfit!("the CRI's client is gone");
         let input = self.input.as_mut().ok_or_else(none)?;
         writeln!(input, "{line}").map_err(gone)?;
         let mut output = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
         let ready = process::ready(&mut output, Instant::now(), deadline);
         interrupt::check()?;
         if !ready.is_ok_and(|ready| ready) {
-            let reason = format!("the CRI's client: no answer to {line} after {deadline:?}");
-            return Err(Error::Unfit(reason));
+            bail!("the CRI's client: no answer to {line} after {deadline:?}");
         }
         let mut text = String::new();
         self.output.read_line(&mut text).map_err(gone)?;
         let answer: Answer = serde_json::from_str(&text)
-            .map_err(|error| Error::Unfit(format!("the CRI's client: {line}: {error}: {text}")))?;
+            .map_err(|error| unfit!("the CRI's client: {line}: {error}: {text}"))?;
         if answer.error.is_empty() { Ok(answer) } else { Err(Error::Out(answer.error)) }
     }
 }
@@ -93,8 +91,6 @@ fn program(options: &Shim) -> Result<PathBuf, Error> {
     let found =
         options.client.clone().or_else(|| known.into_iter().flatten().find(|path| path.is_file()));
     found.ok_or_else(|| {
-        Error::Unfit(
-            "no client of the CRI: scripts/programs builds it, --client names it".to_owned(),
-        )
+        unfit!("no client of the CRI: scripts/programs builds it, --client names it")
     })
 }

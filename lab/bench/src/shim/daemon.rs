@@ -144,9 +144,7 @@ impl Daemon {
                 Err(failure) => {
                     let log = fs::read_to_string(self.place.join("log")).unwrap_or_default();
                     let last = log.lines().last().unwrap_or_default();
-                    return Err(Error::Unfit(format!(
-                        "containerd does not answer: {failure}: {last}"
-                    )));
+                    bail!("containerd does not answer: {failure}: {last}");
                 }
             }
         }
@@ -155,7 +153,7 @@ impl Daemon {
     fn succeed(&self, command: &mut Command) -> Result<(), Error> {
         process::run(command, PATIENCE)
             .map(drop)
-            .map_err(|failure| Error::Unfit(format!("ctr of {}: {failure}", self.version)))
+            .map_err(|failure| unfit!("ctr of {}: {failure}", self.version))
     }
 
     /// Returns a ctr command, in the experiment's namespace.
@@ -240,9 +238,9 @@ fn programs(options: &Shim) -> Result<PathBuf, Error> {
     }
     let built = built("containerd2").filter(|directory| directory.join("containerd").is_file());
     let installed = || report::program::in_path("containerd")?.parent().map(Path::to_owned);
-    built.or_else(installed).ok_or_else(|| {
-        Error::Unfit("no containerd: name the directory of its programs by --containerd".to_owned())
-    })
+    built
+        .or_else(installed)
+        .ok_or_else(|| unfit!("no containerd: name the directory of its programs by --containerd"))
 }
 
 /// Returns the path of a program that the scripts have built, in `build` beside this program's build directory.
@@ -262,7 +260,7 @@ fn path(bin: &Path, place: &Path, entrants: &[Entrant]) -> Result<OsString, Erro
     }
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let all = [links, bin.to_owned()].into_iter().chain(std::env::split_paths(&rest));
-    std::env::join_paths(all).map_err(|error| Error::Unfit(format!("$PATH: {error}")))
+    std::env::join_paths(all).map_err(|error| unfit!("$PATH: {error}"))
 }
 
 fn configuration(place: &Path, root: &Path, entrants: &[Entrant], with_cri: bool) -> String {

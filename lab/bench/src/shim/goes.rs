@@ -221,7 +221,7 @@ impl<'a> Bench<'a> {
     fn ask(&mut self, line: &str, times: u32) -> Result<Answer, Error> {
         let deadline = self.daemon.deadline * times + self.options.interval;
         let client = self.client.as_mut();
-        let client = client.ok_or_else(|| Error::Unfit("no client of the CRI".to_owned()))?;
+        let client = client.ok_or_else(|| unfit!("no client of the CRI"))?;
         client.ask(line, deadline)
     }
 

@@ -79,5 +79,5 @@ fn tar(directory: &Path, archive: &Path) -> Result<(), Error> {
     command.arg("-C").arg(directory).arg("-cf").arg(archive).arg(".").stdin(Stdio::null());
     process::run(&mut command, DEADLINE)
         .map(drop)
-        .map_err(|failure| Error::Unfit(format!("tar {}: {failure}", directory.display())))
+        .map_err(|failure| unfit!("tar {}: {failure}", directory.display()))
 }

@@ -4,10 +4,7 @@ use crate::harness::*;
 use crate::process::Failure;
 use crate::weigh;
 use host::follow::{Event, Mode, call_name, follow};
-use rustix::fs::{MemfdFlags, memfd_create};
 use std::env;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::process::Command;
 use trace::now;
 
@@ -39,12 +36,11 @@ pub fn measure(deadline: Duration) -> Result<Cost, Error> {
     let own = env::current_exe().map_err(Error::at("find", Path::new("/proc/self/exe")))?;
     let mut command = Command::new(own);
     command.args([COMMAND, &CALLS.to_string()]);
-    let failed = |failure: Failure| Error::Unfit(format!("calibrate tracing: {failure}"));
+    let failed = |failure: Failure| unfit!("calibrate tracing: {failure}");
     let plain = process::read(&mut command, deadline).map_err(failed)?;
     let plain_us = each_us(&plain).map_err(failed)?;
 
-    let output = memfd_create("calibrate", MemfdFlags::CLOEXEC).map(File::from);
-    let output = output.map_err(Error::errno("make memfd", Path::new("calibrate")))?;
+    let output = process::in_memory().map_err(Error::at("make", Path::new("memfd")))?;
     let copy = || output.try_clone().map_err(Error::at("duplicate", Path::new("memfd")));
     let followed = weigh::followed(&command, copy()?).stdout(copy()?);
     let (mut entered, mut within, mut held, mut calls) = (0, 0, 0, 0_u32);
@@ -65,10 +61,7 @@ pub fn measure(deadline: Duration) -> Result<Cost, Error> {
     };
     follow(&followed, Mode::Syscalls, deadline, &mut take)
         .map_err(|error| failed(weigh::failure(error)))?;
-    let mut text = vec![0; 64];
-    let read = output.read_at(&mut text, 0).map_err(Error::at("read", Path::new("memfd")))?;
-    let followed_us =
-        each_us(&String::from_utf8_lossy(text.get(..read).unwrap_or_default())).map_err(failed)?;
+    let followed_us = each_us(&process::content(&output)).map_err(failed)?;
     let each = |sum: u64| sum as f64 / 1e3 / f64::from(calls.max(1));
     Ok(Cost {
         call_us: (followed_us - plain_us).max(0.0),

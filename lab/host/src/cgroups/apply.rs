@@ -32,7 +32,7 @@ pub fn apply(options: &Apply) -> Result<(), Error> {
         return Ok(());
     }
     if options.plan.sysroot.is_some() {
-        return Err(Error::refused("--sysroot shows the changes for another host: add --dry-run"));
+        bail!("--sysroot shows the changes for another host: add --dry-run");
     }
     changes.make()
 }

@@ -159,11 +159,11 @@ pub fn read(path: &Path) -> Result<String, Error> {
     let file = File::open(path).map_err(Error::of("open", path))?;
     file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(Error::of("read", path))?;
     if bytes.len() as u64 > LONGEST {
-        let reason =
-            format!("{} is longer than {LONGEST} bytes: that is not a cgroup plan", path.display());
-        return Err(
-            Error::refused(reason).advise("include splits a cgroup plan into several files")
-        );
+        return Err(refused!(
+            "{} is longer than {LONGEST} bytes: that is not a cgroup plan",
+            path.display()
+        )
+        .advise("include splits a cgroup plan into several files"));
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];

@@ -33,18 +33,18 @@ struct Listed {
 pub fn containers(root: Option<&Path>) -> Result<Vec<Container>, Error> {
     let failed = |cause| Error::system("execute", "dayfly list", cause);
     let dayfly = program::dayfly().ok_or_else(|| {
-        Error::refused("no dayfly beside this program or in $PATH, to list the containers")
+        refused!("no dayfly beside this program or in $PATH, to list the containers")
     })?;
     let mut command = Command::new(dayfly);
     command.args(root.map(|root| [Path::new("--root"), root]).into_iter().flatten());
     command.args(["list", "--format", "json"]).stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().map_err(failed)?;
     if !output.status.success() {
-        return Err(Error::refused(format!("dayfly list: {}", output.status)));
+        bail!("dayfly list: {}", output.status);
     }
     // Without containers the document is null.
-    let listed: Option<Vec<Listed>> = serde_json::from_slice(&output.stdout)
-        .map_err(|error| Error::refused(format!("dayfly list: {error}")))?;
+    let listed: Option<Vec<Listed>> =
+        serde_json::from_slice(&output.stdout).map_err(|error| refused!("dayfly list: {error}"))?;
     let own = groups_of("self").unwrap_or_default();
     let found = listed.into_iter().flatten().filter(|listed| listed.pid > 0);
     let found = found.filter_map(|Listed { id, pid }| {

@@ -147,8 +147,7 @@ impl Tree {
     pub fn no_controller(&self, controller: &str) -> Error {
         let all: Vec<&str> =
             self.mounts.iter().flat_map(|m| &m.controllers).map(|s| &**s).collect();
-        let error =
-            Error::refused(format!("no mounted hierarchy has the controller {controller:?}"));
+        let error = refused!("no mounted hierarchy has the controller {controller:?}");
         suggest(error, controller, &all, format!("this host has {}", all.join(", ")))
     }
 
@@ -205,7 +204,7 @@ impl Tree {
     pub fn location(&self, group: &Group) -> Result<Location, Error> {
         self.check(group)?;
         if group.path.is_empty() {
-            return Err(Error::refused("the root of a hierarchy can't be made, frozen or removed"));
+            bail!("the root of a hierarchy can't be made, frozen or removed");
         }
         let mut location =
             Location::resolve(&self.hierarchies, Some(&format!("/{}", group.path)), "")
@@ -336,7 +335,7 @@ pub fn processes(directories: &[PathBuf]) -> Result<Vec<i32>, Error> {
 }
 
 fn no_group(group: &Group) -> Error {
-    Error::refused(format!("there is no group {:?}", group.to_string()))
+    refused!("there is no group {:?}", group.to_string())
         .advise("\"dayfly cgroup ls\" lists the groups")
 }
 

@@ -213,7 +213,7 @@ impl Drop for Journal {
 
 /// Returns an error if a signal has arrived.
 fn go_on() -> Result<(), Error> {
-    interrupt::check().map_err(|_| Error::refused("interrupted: nothing is changed"))
+    interrupt::check().map_err(|_| refused!("interrupted: nothing is changed"))
 }
 
 /// Writes `value` to an existing file with one write(2).

@@ -34,7 +34,7 @@ pub fn move_memory(options: &MoveMemory) -> Result<(), Error> {
     let topology = Topology::read("")?;
     let (_, version) = tree.directory(&options.group, "cpuset")?;
     if options.nodes.trim().is_empty() {
-        return Err(Error::refused("no memory nodes are given").advise("give a list such as 0-1"));
+        return Err(refused!("no memory nodes are given").advise("give a list such as 0-1"));
     }
     let pair = ("cpuset.mems", options.nodes.as_str());
     let writes: Vec<Write> = setting::resolve(&tree, &options.group, pair, &Pending::new())?;

@@ -81,8 +81,7 @@ pub fn unpersist(options: &Unpersist) -> Result<(), Error> {
     let root = options.root.as_deref().unwrap_or(Path::new("/"));
     let places = Places::new(root, &options.name)?;
     if !boot::remove(&places.all())? {
-        let reason = format!("nothing called {:?} is applied at boot", options.name);
-        return Err(Error::refused(reason));
+        bail!("nothing called {:?} is applied at boot", options.name);
     }
     for directory in [Some(places.plans.as_path()), places.plans.parent()].into_iter().flatten() {
         // rmdir(2) fails unless the directory is empty.
@@ -104,8 +103,7 @@ impl Places {
     fn new(root: &Path, name: &str) -> Result<Self, Error> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         if name.is_empty() || !name.chars().all(is_plain) {
-            let reason = format!("{name:?} can't be the name of a service");
-            return Err(Error::refused(reason)
+            return Err(refused!("{name:?} can't be the name of a service")
                 .advise("--name sets another name, of letters, digits, - and _"));
         }
         let etc = root.join("etc");

@@ -48,10 +48,10 @@ pub fn lines(all: &[Placed]) -> String {
 fn check(tree: &Tree, all: &[Placed], is_question: bool) -> Result<(), Error> {
     for (at, Placed { name, .. }) in all.iter().enumerate() {
         if name.is_empty() {
-            return Err(Error::refused("the root of a hierarchy has all CPUs and can't be pinned"));
+            bail!("the root of a hierarchy has all CPUs and can't be pinned");
         }
         if all[..at].iter().any(|other| other.name == *name) {
-            return Err(Error::refused(format!("the group {name} is named twice")));
+            bail!("the group {name} is named twice");
         }
         if !is_question {
             tree.directory(&Group::at(name)?, "cpuset")?;
@@ -69,7 +69,7 @@ fn automatic(
     let mut sizes = Vec::new();
     let mut bounds = topology.online();
     for word in words {
-        let wrong = || Error::refused(format!("{word:?} is not GROUP=CPUS, such as db=8"));
+        let wrong = || refused!("{word:?} is not GROUP=CPUS, such as db=8");
         let (group, size) = word.rsplit_once('=').ok_or_else(wrong)?;
         let group: Group = group.parse()?;
         let size: u32 = size.parse().ok().filter(|size| *size > 0).ok_or_else(wrong)?;

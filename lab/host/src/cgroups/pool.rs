@@ -49,8 +49,8 @@ fn fill(hierarchies: &Hierarchies, size: &Size, count: usize) -> Result<(), Erro
     let mut made = 0;
     for wanted in 0..=count {
         if interrupt::came() {
-            let reason = format!("interrupted: {made} of the pool {} are made", size.name());
-            return Err(Error::refused(reason).advise("the same command makes the rest"));
+            return Err(refused!("interrupted: {made} of the pool {} are made", size.name())
+                .advise("the same command makes the rest"));
         }
         match pool::fill(hierarchies, size, wanted) {
             Ok(more) => made += more,

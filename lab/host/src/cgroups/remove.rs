@@ -53,8 +53,8 @@ fn check(options: &Rm, tree: &Tree, all: &[Group]) -> Result<(), Error> {
     for group in all {
         let below = tree.children(group).into_iter().find(|child| !all.contains(child));
         if let Some(child) = below {
-            let reason = format!("the group {group} has groups below it, such as {}", child.path);
-            return Err(Error::refused(reason).advise("--recursive removes them with it"));
+            return Err(refused!("the group {group} has groups below it, such as {}", child.path)
+                .advise("--recursive removes them with it"));
         }
         let inside = processes(&tree.directories(group))?;
         if !inside.is_empty() && !options.kill && !options.move_up {

@@ -39,7 +39,7 @@ pub fn resolve(
     pending: &Pending,
 ) -> Result<Vec<Write>, Error> {
     if matches!(key, "cgroup.procs" | "cgroup.threads" | "tasks") {
-        return Err(Error::refused(format!("{key} is not a value to set"))
+        return Err(refused!("{key} is not a value to set")
             .advise("\"dayfly cgroup classify\" moves processes"));
     }
     let mount = home(tree, group, key)?;
@@ -180,7 +180,7 @@ fn unknown(tree: &Tree, group: &Group, key: &str) -> Error {
     for directory in tree.directories(group) {
         files.extend(entries(&directory, fs::FileType::is_file));
     }
-    let error = Error::refused(format!("no controller has a file {key:?}"));
+    let error = refused!("no controller has a file {key:?}");
     let lists = "\"dayfly cgroup get -a GROUP\" lists the files".to_owned();
     suggest(error, key, key::names().chain(files.iter().map(String::as_str)), lists)
 }

@@ -20,12 +20,11 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
     let tree = Tree::detect()?;
     let (one, other) = (Side::of(&tree, &options.one)?, Side::of(&tree, &options.other)?);
     if one.directory == other.directory {
-        return Err(Error::refused(format!("{} is one group: give two", one.name)));
+        bail!("{} is one group: give two", one.name);
     }
     for (inner, outer) in [(&one, &other), (&other, &one)] {
         if inner.directory.starts_with(&outer.directory) {
-            let reason = format!("the group {} is inside of {}", inner.name, outer.name);
-            return Err(Error::refused(reason));
+            bail!("the group {} is inside of {}", inner.name, outer.name);
         }
     }
     let mut steps = Vec::new();
@@ -77,7 +76,7 @@ struct Side {
 impl Side {
     fn of(tree: &Tree, group: &Group) -> Result<Self, Error> {
         if group.path.is_empty() {
-            return Err(Error::refused("the root has all CPUs and can't exchange them"));
+            bail!("the root has all CPUs and can't exchange them");
         }
         let (directory, version) = tree.directory(group, "cpuset")?;
         Ok(Self { name: group.path.clone(), directory, version })
@@ -91,8 +90,7 @@ impl Side {
                 return Ok(list);
             }
         }
-        let reason = format!("the group {} has no {file} yet", self.name);
-        Err(Error::refused(reason).advise("set them first"))
+        Err(refused!("the group {} has no {file} yet", self.name).advise("set them first"))
     }
 
     /// Checks that the group may get `wanted`: the parent must allow these CPUs or nodes, and on v1 the CPUs or nodes
@@ -102,9 +100,7 @@ impl Side {
         let above = read(&parent.join(effective(file, self.version)))
             .or_else(|_| read(&parent.join(file)))?;
         if !wanted.is_within(&above) {
-            let reason =
-                format!("the group {} can't have {wanted}: its parent has {above}", self.name);
-            return Err(Error::refused(reason));
+            bail!("the group {} can't have {wanted}: its parent has {above}", self.name);
         }
         if self.version == Version::V2 {
             // On v2, children keep those of their CPUs that remain; if none remains, they use all CPUs of the group.
@@ -119,13 +115,12 @@ impl Side {
         for name in entries(&self.directory, fs::FileType::is_dir) {
             let list = read(&self.directory.join(&name).join(file)).unwrap_or_default();
             if !list.is_within(wanted) {
-                let reason = format!(
+                return Err(refused!(
                     "the group {}/{name} has {file} {list}, which {} would not have any more",
-                    self.name, self.name
-                );
-                return Err(
-                    Error::refused(reason).advise("on cgroup v1 exchange or widen that first")
-                );
+                    self.name,
+                    self.name
+                )
+                .advise("on cgroup v1 exchange or widen that first"));
             }
         }
         Ok(())
@@ -159,7 +154,7 @@ fn effective(file: &str, version: Version) -> String {
 
 fn read(path: &Path) -> Result<List, Error> {
     let text = fs::read_to_string(path).map_err(Error::of("read", path))?;
-    List::parse(&text).ok_or_else(|| Error::refused(format!("{}: {text:?}", path.display())))
+    List::parse(&text).ok_or_else(|| refused!("{}: {text:?}", path.display()))
 }
 
 fn refused(error: Error, file: &Path) -> Error {

@@ -29,7 +29,7 @@ pub fn classify(options: &Classify) -> Result<(), Error> {
 /// Returns the process that a thread belongs to. The kernel also accepts a thread's id, and moves the whole process.
 fn leader(pid: i32) -> Result<i32, Error> {
     let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) else {
-        return Err(Error::refused(format!("there is no process {pid}")));
+        bail!("there is no process {pid}");
     };
     let leader = status.lines().find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
     Ok(leader.unwrap_or(pid))

@@ -143,9 +143,7 @@ fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
     let all = targets(tree, watched)?;
     let is_there = |word: &Group| all.iter().any(|(id, _)| id.starts_with(&word.path));
     match watched.groups.iter().find(|word| !is_there(word)) {
-        Some(word) => {
-            Err(Error::refused(format!("no container with a group of its own: {}", word.path)))
-        }
+        Some(word) => Err(refused!("no container with a group of its own: {}", word.path)),
         None => Ok(()),
     }
 }

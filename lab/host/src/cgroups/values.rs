@@ -64,7 +64,7 @@ fn misspelt(group: &Group, error: Error) -> Error {
     let name = group.path.as_str();
     let has_form = group.controllers.is_empty() && name.contains('.') && !name.contains('/');
     match word::nearest(name, key::names()).filter(|_| has_form) {
-        Some(file) => Error::refused(format!("there is no group and no file {name:?}"))
+        Some(file) => refused!("there is no group and no file {name:?}")
             .advise(format!("did you mean {file}?")),
         None => error,
     }
@@ -138,7 +138,7 @@ pub fn set(options: &Set) -> Result<(), Error> {
         for (key, value) in &settings {
             for write in setting::resolve(&tree, group, (key, value), &pending)? {
                 setting::check_placement(&write, &topology)
-                    .map_err(|reason| Error::refused(format!("{key}: {reason}")))?;
+                    .map_err(|reason| refused!("{key}: {reason}"))?;
                 pending.insert(write.file.clone(), write.value.clone());
                 writes.push(write);
             }

@@ -31,15 +31,13 @@ const TURN: &str = "/run/dayfly-favordynmods.lock";
 /// fails; the command cannot be executed.
 pub fn auto(facts: &Facts, command: &[String]) -> Result<ExitCode, Error> {
     let [program, arguments @ ..] = command else {
-        return Err(Error::refused("no command to run"));
+        bail!("no command to run");
     };
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
     possible(&layout, &state)?;
     if state.one_way && !state.is_on() {
-        return Err(Error::refused(
-            "favordynmods can't be turned on temporarily: since Linux 6.18, it stays in effect until the next boot once it is on",
-        )
+        return Err(refused!("favordynmods can't be turned on temporarily: since Linux 6.18, it stays in effect until the next boot once it is on")
         .advise(
             "use \"dayfly host favordynmods on --yes\" to turn it on until then; dayfly's own \
              starts don't wait for the moves that it speeds up",

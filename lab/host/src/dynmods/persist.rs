@@ -40,7 +40,7 @@ pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     }
     if !facts.has(UNITS) {
         let fstab = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate,memory_recursiveprot,favordynmods 0 0";
-        return Err(Error::refused(format!("{UNITS} is not there: no systemd"))
+        return Err(refused!("{UNITS} is not there: no systemd")
             .advise(format!("put this into /etc/fstab: {fstab}; or {}", by_boot(facts))));
     }
     consent(&state, yes)?;

@@ -120,10 +120,8 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
             Some(true) => "the boot parameter cgroup_favordynmods has it on",
             _ => "the kernel is built with CONFIG_CGROUP_FAVOR_DYNMODS",
         };
-        return Err(Error::refused(format!(
-            "favordynmods can't be turned off by remounting: {reason}"
-        ))
-        .advise("boot with cgroup_favordynmods=false"));
+        return Err(refused!("favordynmods can't be turned off by remounting: {reason}")
+            .advise("boot with cgroup_favordynmods=false"));
     }
     remount(facts, &layout, root, false)?;
     if state.one_way {
@@ -154,7 +152,7 @@ pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str,
         _ if state.known => format!("boot with {BOOT_PARAMETER}"),
         _ => format!("boot Linux 6.7 or newer with {BOOT_PARAMETER}"),
     })?;
-    layout.unified.as_deref().ok_or_else(|| Error::refused("favordynmods: cgroup2 is not mounted"))
+    layout.unified.as_deref().ok_or_else(|| refused!("favordynmods: cgroup2 is not mounted"))
 }
 
 /// Rejects a layout in which the option cannot be switched, with this advice, and a kernel without the option.
@@ -164,11 +162,11 @@ pub(super) fn usable(
     advice: impl FnOnce() -> String,
 ) -> Result<(), Error> {
     if let Some(reason) = refusal(layout.mode()) {
-        return Err(Error::refused(format!("favordynmods: {reason}")).advise(advice()));
+        return Err(refused!("favordynmods: {reason}").advise(advice()));
     }
     match state.known {
         true => Ok(()),
-        false => Err(Error::refused("favordynmods: this kernel does not have it")
+        false => Err(refused!("favordynmods: this kernel does not have it")
             .advise("boot Linux 6.0 or newer")),
     }
 }
@@ -193,7 +191,7 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     asked.map_err(|error| Error::system("read", "answer", error))?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Error::refused("nothing was changed")),
+        _ => Err(refused!("nothing was changed")),
     }
 }
 
@@ -201,8 +199,9 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
 /// repeated.
 fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(), Error> {
     if !facts.is_live() {
-        return Err(Error::refused("favordynmods: only this host can be remounted")
-            .advise("leave --sysroot out"));
+        return Err(
+            refused!("favordynmods: only this host can be remounted").advise("leave --sysroot out")
+        );
     }
     let options =
         layout.mount.as_ref().map(|mount| mount.super_options.as_str()).unwrap_or_default();
@@ -222,7 +221,7 @@ fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(
     if now.is_on() == favour {
         return Ok(());
     }
-    Err(Error::refused(format!("{root} was remounted, but its options did not change"))
+    Err(refused!("{root} was remounted, but its options did not change")
         .advise("do it in the host's own cgroup namespace: in another one the kernel ignores it"))
 }
 

@@ -89,7 +89,7 @@ impl<'a> Learner<'a> {
         let mut calls = Calls::default();
         self.run(profile, None, &mut calls)?;
         if !calls.has_filter {
-            return Err(Error::refused(format!("{} loaded no filter", self.runtime.display())));
+            bail!("{} loaded no filter", self.runtime.display());
         }
         Ok(calls.made)
     }
@@ -188,7 +188,7 @@ fn failure(said: &Path, how: &str) -> Error {
     let text = fs::read(said).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let last = text.lines().next_back().map(|line| format!(": {line}")).unwrap_or_default();
-    Error::refused(format!("the run failed: {how}{last}"))
+    refused!("the run failed: {how}{last}")
 }
 
 /// Returns the configuration of a bundle, changed to work in any directory and without a terminal. If `program` is not
@@ -200,7 +200,7 @@ pub fn read(bundle: &Path, program: &[String]) -> Result<Value, Error> {
     let file = bundle.join("config.json");
     let mut config = read_json(&file)?;
     if !config.is_object() || !config["process"].is_object() {
-        return Err(Error::refused(format!("{}: it describes no process", file.display())));
+        bail!("{}: it describes no process", file.display());
     }
     let root = bundle.join(config["root"]["path"].as_str().unwrap_or("rootfs"));
     let root = fs::canonicalize(&root).map_err(Error::of("find root filesystem", &root))?;
@@ -230,6 +230,6 @@ pub fn read(bundle: &Path, program: &[String]) -> Result<Value, Error> {
 /// A file that cannot be read, or is not JSON.
 pub fn read_json(file: &Path) -> Result<Value, Error> {
     let text = fs::read_to_string(file).map_err(Error::of("read", file))?;
-    let wrong = |error| Error::refused(format!("{}: {error}", file.display()));
+    let wrong = |error| refused!("{}: {error}", file.display());
     serde_json::from_str(&text).map_err(wrong)
 }

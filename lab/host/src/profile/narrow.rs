@@ -71,10 +71,10 @@ pub fn narrow(old: &Value, made: &BTreeSet<&str>) -> Result<Value, Error> {
     for rule in rules_of(old) {
         if !allows(&rule["action"]) {
             if allows_by_default && has_arguments(rule) {
-                return Err(Error::refused(format!(
+                return Err(refused!(
                     "the profile allows calls by default, and refuses {} by arguments",
                     names_of(rule).next().unwrap_or("none")
-                ))
+                )
                 .advise("use a profile that refuses by default, such as that of an engine"));
             }
             rules.push(rule.clone());
@@ -165,7 +165,7 @@ pub fn compile(profile: &Value, whose: &str) -> Result<seccomp::Program, Error> 
     let parsed = Profile::parse(&text);
     let compiled =
         parsed.and_then(|profile| seccomp::compile(&profile, &seccomp::Support::default()));
-    compiled.map_err(|error| Error::refused(format!("{whose}: {error}")))
+    compiled.map_err(|error| refused!("{whose}: {error}"))
 }
 
 #[cfg(test)]

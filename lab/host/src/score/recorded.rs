@@ -41,7 +41,7 @@ pub fn read(file: &Path, online: &List) -> Result<Vec<Curve>, Error> {
     let read = open.take(LONGEST + 1).read_to_string(&mut text);
     let length = read.map_err(Error::of("read", file))?;
     let refused = |reason: String| {
-        Error::refused(format!("{}: {reason}", file.display()))
+        refused!("{}: {reason}", file.display())
             .advise("--locks accepts the output of \"dayfly host locks --format json\"")
     };
     if length as u64 > LONGEST {
@@ -52,12 +52,12 @@ pub fn read(file: &Path, online: &List) -> Result<Vec<Curve>, Error> {
     let curves = document.curves.iter().map(Recorded::curve).collect::<Result<Vec<_>, _>>();
     let curves = curves.map_err(refused)?;
     match curves.iter().find(|curve| !curve.cpus.is_within(online)) {
-        Some(curve) => Err(Error::refused(format!(
+        Some(curve) => Err(refused!(
             "{}: measured on CPUs {}, of which {} are not online here",
             file.display(),
             curve.cpus,
             curve.cpus.without(online)
-        ))
+        )
         .advise("measure again, on this host")),
         None => Ok(curves),
     }

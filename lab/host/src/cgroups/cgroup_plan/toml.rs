@@ -87,9 +87,7 @@ impl Files {
             let chain = self.open[at..].iter().chain([&name]);
             let names = chain.map(|file| file.file_name().unwrap_or_default().to_string_lossy());
             let names = names.collect::<Vec<_>>().join(" → ");
-            return Err(failed(Error::refused(format!(
-                "files include each other in a circle: {names}"
-            ))));
+            return Err(failed(refused!("files include each other in a circle: {names}")));
         }
         if self.done.contains(&name) {
             return Ok(());

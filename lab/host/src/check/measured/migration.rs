@@ -91,7 +91,7 @@ impl Migration {
         };
         let legacy = layout.legacy.iter().find(fits);
         let top = legacy.or(layout.unified.as_ref());
-        let top = top.ok_or_else(|| Error::refused("no cgroup hierarchy to move in"))?;
+        let top = top.ok_or_else(|| refused!("no cgroup hierarchy to move in"))?;
         let top = Path::new(top);
         let places = [Group::named("here", top)?, Group::named("there", top)?];
         let mut cat = Command::new("cat");
