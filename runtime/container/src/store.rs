@@ -435,7 +435,8 @@ fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     Ok(cgroup::Cgroup::remove_empty(&location)?)
 }
 
-fn make_directories(path: &str) -> Result<(), Errno> {
+/// Creates a directory and its parents, for the caller only.
+pub(crate) fn make_directories(path: &str) -> Result<(), Errno> {
     let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for end in ends.chain([path.len()]) {
         match rustix::fs::mkdir(path.get(..end).unwrap_or_default(), Mode::from_raw_mode(0o700)) {

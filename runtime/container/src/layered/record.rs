@@ -14,6 +14,7 @@ use sys::fs::c_path;
 
 use crate::Error;
 use crate::identity::Identity;
+use crate::store::make_directories;
 
 /// A symbolic link in a container's directory in a store, which points to the container's image. `rootfs::home` has the
 /// other links.
@@ -58,7 +59,8 @@ impl LayeredRecord {
         match make() {
             Ok(()) => {}
             Err(Errno::NOENT) => {
-                make_parents(path)?;
+                let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+                make_directories(parent).context("mkdir", parent)?;
                 make().context("mkdir", path)?;
             }
             Err(Errno::EXIST) => {
@@ -110,16 +112,4 @@ impl LayeredRecord {
         }
         Ok(())
     }
-}
-
-/// Creates the parents of a path.
-fn make_parents(path: &str) -> Result<(), sys::Error> {
-    for (end, _) in path.match_indices('/').filter(|(at, _)| *at > 0) {
-        let parent = path.get(..end).unwrap_or_default();
-        match mkdir(parent, Permissions::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(sys::Error::new("mkdir", parent, errno)),
-        }
-    }
-    Ok(())
 }
