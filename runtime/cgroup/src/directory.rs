@@ -107,7 +107,15 @@ impl Directory {
     }
 }
 
-impl File<'_> {
+impl<'a> File<'a> {
+    /// Opens a file to read, below a directory that is not open.
+    pub fn below(directory: &'a str, name: &'a str) -> Result<Self, sys::Error> {
+        let path = format!("{directory}/{name}");
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
+        Ok(Self { fd, directory, name })
+    }
+
     /// Writes one value with one write(2).
     pub fn write(&self, value: impl Display) -> Result<(), sys::Error> {
         let mut line = Line::default();

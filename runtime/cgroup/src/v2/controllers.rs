@@ -3,7 +3,7 @@
 use alloc::string::{String, ToString};
 use spec::resources::Resources;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, File};
 use crate::{Error, Place};
 
 /// Makes every controller of the hierarchy available in the cgroup at `place`.
@@ -27,12 +27,11 @@ pub(crate) fn enable(
     let mut page = [0; 256];
     let mut root_page = [0; 256];
     let here = directory.read_short("cgroup.controllers", &mut page)?;
-    let root = Directory::open(place.mount())?;
-    let all = root.read_short("cgroup.controllers", &mut root_page)?;
+    let all = File::below(place.mount(), "cgroup.controllers")?.read_short(&mut root_page)?;
     if missing(all, here).next().is_none() {
         return Ok(());
     }
-    hand_down(&root)?;
+    hand_down(&Directory::open(place.mount())?)?;
     for ancestor in place.ancestors().skip(1) {
         let ancestor = Directory::open(ancestor)?;
         check_mode(&ancestor, resources)?;
