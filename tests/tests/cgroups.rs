@@ -1,9 +1,11 @@
 //! Cgroups in every view: paths, freezing, killing, processes, statistics. Limits are tested in `cgroups_v1` and
 //! `cgroups_v2`.
 
+use crate::rootfs::call;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::container::Container;
+use dayfly_tests::layers::Layers;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
 use dayfly_tests::{case, cgroups, wait};
@@ -74,6 +76,23 @@ pub fn cpu_quota_is_felt(bed: &Bed) {
         stat.lines()
             .any(|line| line.strip_prefix("nr_throttled ").is_some_and(|count| count != "0"))
     });
+}
+
+/// The tmpfs of `--ephemeral` counts as the container's memory: what lies above the limit can't be used.
+pub fn changes_in_memory_are_charged(bed: &Bed) {
+    let layers = Layers::new(bed, 3);
+    let write = |size: &str| {
+        let limit = 40_000_000;
+        let c = limited(bed, json!({ "memory": { "limit": limit, "swap": limit } }))
+            .sh("dd if=/dev/zero of=/big bs=1M count=64 2>&1; wc -c </big")
+            .make();
+        call(&c, "run", &layers, &["--ephemeral", "--ephemeral-size", size]).run()
+    };
+    let full = write("20m").ok().stdout;
+    assert!(full.contains("No space left on device") && full.ends_with("\n20971520\n"), "{full}");
+    let killed = write("100m").stdout;
+    assert!(!killed.contains("No space left on device"), "{killed}");
+    assert!(!killed.ends_with("\n67108864\n"), "{killed}");
 }
 
 /// Returns the name of a hierarchy in which the container has a cgroup in this view: `memory`, or empty for cgroup v2.

@@ -1,6 +1,9 @@
 //! Limits of v1 controllers: the written values, their effect, and updates.
 
-use crate::cgroups::{HUNGRY, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt};
+use crate::cgroups::{
+    HUNGRY, changes_in_memory_are_charged, cpu_quota_is_felt, cpuset_is_felt, limited,
+    pids_limit_is_felt,
+};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
@@ -19,6 +22,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(limits_are_written).on(V1),
     case!(memory_limit_is_felt).on(V1),
+    case!(changes_in_memory_are_charged).on(V1).unlike_runc(),
     case!(pids_limit_is_felt).on(V1),
     case!(cpuset_is_felt).on(V1),
     case!(cpu_quota_is_felt).on(V1),

@@ -2,7 +2,8 @@
 //! (`scripts/guest`).
 
 use crate::cgroups::{
-    HUNGRY, counting, cpu_quota_is_felt, cpuset_is_felt, limited, pids_limit_is_felt, stats,
+    HUNGRY, changes_in_memory_are_charged, counting, cpu_quota_is_felt, cpuset_is_felt, limited,
+    pids_limit_is_felt, stats,
 };
 use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
@@ -23,6 +24,7 @@ const CASES: &[Case] = &[
     case!(hands_controllers_down).on(V2).when(hugetlb).unlike_runc(),
     case!(limits_are_written).on(V2).when(all_controllers),
     case!(memory_limit_is_felt).on(V2).when(all_controllers),
+    case!(changes_in_memory_are_charged).on(V2).when(all_controllers).unlike_runc(),
     case!(pids_limit_is_felt).on(V2).when(all_controllers),
     case!(cpuset_is_felt).on(V2).when(all_controllers),
     case!(cpu_quota_is_felt).on(V2).when(all_controllers),
