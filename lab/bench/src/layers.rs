@@ -46,6 +46,9 @@ pub struct Layers {
     /// Use no user namespaces, so that the ids of layers need no mapping
     #[arg(long)]
     pub host_ids: bool,
+    /// Let dayfly keep what containers change in memory
+    #[arg(long)]
+    pub ephemeral: bool,
 }
 
 /// A way to assemble a root filesystem from layers.
@@ -165,7 +168,8 @@ impl Layers {
                 let case = |mode| Case { runtime: entrant.name.clone(), mode, layers };
                 if entrant.runtime.is_dayfly() {
                     racers.extend(self.modes.iter().map(|mode| {
-                        let racer = own(stand, &entrant.runtime, *mode, &list, self.host_ids);
+                        let mut racer = own(stand, &entrant.runtime, *mode, &list, self.host_ids);
+                        racer.start_options.extend(self.ephemeral.then(|| "--ephemeral".into()));
                         (case(mode.name()), racer)
                     }));
                     continue;
