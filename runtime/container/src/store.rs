@@ -60,7 +60,7 @@ impl Store {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = match openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
-                make_directories(path).context("mkdir", path)?;
+                sys::fs::make_directories(path).context("mkdir", path)?;
                 openat(CWD, path, flags, Mode::empty())
             }
             result => result,
@@ -433,16 +433,4 @@ fn end(pid: Pid, pidfd: &OwnedFd) -> Result<(), Error> {
     }
     sys::pidfd::wait_for_exit(pidfd, identity::PATIENCE);
     Ok(cgroup::Cgroup::remove_empty(&location)?)
-}
-
-/// Creates a directory and its parents, for the caller only.
-pub(crate) fn make_directories(path: &str) -> Result<(), Errno> {
-    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
-    for end in ends.chain([path.len()]) {
-        match rustix::fs::mkdir(path.get(..end).unwrap_or_default(), Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
 }

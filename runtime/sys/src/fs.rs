@@ -77,3 +77,18 @@ pub fn working_directory_is_reachable() -> Result<bool, Errno> {
         Err(errno) => Err(errno),
     }
 }
+
+/// Creates a directory and its parents, for the caller only.
+///
+/// # Errors
+/// Those of mkdir(2) but EEXIST.
+pub fn make_directories(path: &str) -> Result<(), Errno> {
+    let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
+    for end in ends.chain([path.len()]) {
+        match rustix::fs::mkdir(path.get(..end).unwrap_or_default(), Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}

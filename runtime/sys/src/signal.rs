@@ -19,6 +19,8 @@ impl SignalSet {
     pub const INTERRUPTS: Self = Self(1 | 1 << 1 | 1 << 2 | 1 << 14);
     /// SIGUSR1.
     pub const USR1: Self = Self(1 << 9);
+    /// SIGUSR1, and SIGPIPE, which ends a process that writes to a pipe without readers.
+    pub const USR1_AND_PIPE: Self = Self(1 << 9 | 1 << 12);
 }
 
 /// Replaces the mask of blocked signals; returns the old one.

@@ -14,7 +14,6 @@ use sys::fs::c_path;
 
 use crate::Error;
 use crate::identity::Identity;
-use crate::store::make_directories;
 
 /// A symbolic link in a container's directory in a store, which points to the container's image. `rootfs::home` has the
 /// other links.
@@ -60,7 +59,7 @@ impl LayeredRecord {
             Ok(()) => {}
             Err(Errno::NOENT) => {
                 let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-                make_directories(parent).context("mkdir", parent)?;
+                sys::fs::make_directories(parent).context("mkdir", parent)?;
                 make().context("mkdir", path)?;
             }
             Err(Errno::EXIST) => {
