@@ -93,8 +93,11 @@ impl Cgroup {
         all.find(|directory| directory.path() == path)
     }
 
-    /// Removes what is left of a cgroup, with its processes.
-    pub(crate) fn delete_directories(location: &Location) -> Result<(), Error> {
+    /// Removes what is left of a cgroup, with its processes. For a scope, its unit must have ended.
+    ///
+    /// # Errors
+    /// Those of [`Cgroup::delete`].
+    pub fn delete_directories(location: &Location) -> Result<(), Error> {
         let legacy = location.legacy.iter().map(|legacy| &legacy.place);
         let all: Vec<_> = location.unified.iter().chain(legacy).map(Place::directory).collect();
         let busy = busy_of(&all)?;

@@ -49,7 +49,8 @@ pub fn begin() -> Result<Child, Errno> {
 /// Creates a holder that systemd moves into the scope. `bus` is the connection on which the caller requests the scope;
 /// no signals but those of the scope's jobs arrive there. If the caller exits before the job has ended, the holder calls
 /// `finish` at the job's end, with true if the scope has started; `kept` are the descriptors that this needs. `is_known`
-/// tells whether systemd has the scope: the caller may have been killed before it sent the request. Returns the holder, and a pipe that hangs up when the holder has closed all other descriptors, among them the container's lock.
+/// tells whether systemd has the scope: the caller may have been killed before it sent the request. Returns the holder,
+/// and a pipe that contains a byte when the holder has closed all other descriptors, among them the container's lock.
 ///
 /// # Errors
 /// Those of clone3(2) and pipe2(2).
@@ -67,7 +68,7 @@ pub fn begin_outside(
             Ok((child, closed))
         }
         Clone::Child => {
-            if await_orphanage(parent, bus, kept).is_ok()
+            if await_orphanage(parent, bus, open, kept).is_ok()
                 && is_open(bus)
                 && let Some(has_started) = await_end(bus, is_known)
             {
@@ -82,16 +83,21 @@ pub fn begin_outside(
 fn await_orphanage(
     parent: Pid,
     bus: BorrowedFd<'_>,
+    closed: OwnedFd,
     kept: [BorrowedFd<'_>; 2],
 ) -> Result<(), Errno> {
     set_name(HOLDER)?;
     // Signals to the parent's process group are not for the holder.
     let _ = setsid();
-    set_mask(SignalSet::USR1)?;
+    set_mask(SignalSet::USR1_AND_PIPE)?;
     let signals = signalfd(SignalSet::USR1)?;
     let [one, other] = kept.map(|fd| fd.as_raw_fd());
+    let used = [bus.as_raw_fd(), signals.as_raw_fd(), closed.as_raw_fd(), one, other];
     // SAFETY: this process uses no other descriptor until it exits.
-    unsafe { sys::exec::close_all_but(0, &[bus.as_raw_fd(), signals.as_raw_fd(), one, other]) }?;
+    unsafe { sys::exec::close_all_but(0, &used) }?;
+    // Fails if the parent has ended.
+    let _ = rustix::io::write(&closed, b"\n");
+    drop(closed);
     set_parent_process_death_signal(Some(Signal::USR1))?;
     while getppid() == Some(parent) {
         let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);

@@ -4,7 +4,6 @@ use core::time::Duration;
 
 use cgroup::{Cgroup, ScopeRequest};
 use init::{holder, hooks};
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::process::Pid;
@@ -19,7 +18,7 @@ const SIGKILL: i32 = 9;
 #[derive(Debug)]
 pub(crate) struct Holder {
     child: Child,
-    /// Hangs up when the holder has closed this process's descriptors.
+    /// Contains a byte when the holder has closed this process's descriptors.
     closed: Option<OwnedFd>,
 }
 
@@ -55,12 +54,10 @@ impl Holder {
     /// # Errors
     /// ESRCH if the holder was killed.
     pub fn await_closed(&mut self) -> Result<(), sys::Error> {
-        if let Some(closed) = self.closed.take() {
-            while let Err(Errno::INTR) = poll(&mut [PollFd::new(&closed, PollFlags::IN)], None) {}
-        }
-        match self.has_ended() {
-            true => Err(sys::Error::new("wait", "holder of the scope", Errno::SRCH)),
-            false => Ok(()),
+        let Some(closed) = self.closed.take() else { return Ok(()) };
+        match rustix::io::retry_on_intr(|| rustix::io::read(&closed, &mut [0; 1])) {
+            Ok(1) => Ok(()),
+            _ => Err(sys::Error::new("wait", "holder of the scope", Errno::SRCH)),
         }
     }
 

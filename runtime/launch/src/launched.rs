@@ -151,8 +151,12 @@ impl PendingScope {
 impl Drop for PendingScope {
     fn drop(&mut self) {
         // Without a holder, systemd does not notice that the scope has ended.
-        if let (Some(job), true) = (self.job.take(), self.holder.has_ended()) {
+        if let (Some(job), true, Some(CgroupPlan::Scope { location, .. })) =
+            (self.job.take(), self.holder.has_ended(), &self.plan.cgroup)
+        {
             job.cancel(|| {});
+            // Nobody is left who could be told of a failure.
+            let _ = Cgroup::delete_directories(location);
         }
     }
 }
