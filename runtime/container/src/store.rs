@@ -60,7 +60,8 @@ impl Store {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = match openat(CWD, path, flags, Mode::empty()) {
             Err(Errno::NOENT) => {
-                sys::fs::make_directories(path).context("mkdir", path)?;
+                sys::fs::make_directories(path, 0o700)
+                    .map_err(|(_, errno)| sys::Error::new("mkdir", path, errno))?;
                 openat(CWD, path, flags, Mode::empty())
             }
             result => result,

@@ -78,16 +78,17 @@ pub fn working_directory_is_reachable() -> Result<bool, Errno> {
     }
 }
 
-/// Creates a directory and its parents, for the caller only.
+/// Creates a directory and its parents.
 ///
 /// # Errors
-/// Those of mkdir(2) but EEXIST.
-pub fn make_directories(path: &str) -> Result<(), Errno> {
+/// Those of mkdir(2) but EEXIST, with the directory that cannot be created.
+pub fn make_directories(path: &str, mode: u32) -> Result<(), (&str, Errno)> {
     let ends = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
     for end in ends.chain([path.len()]) {
-        match rustix::fs::mkdir(path.get(..end).unwrap_or_default(), Mode::from_raw_mode(0o700)) {
+        let part = path.get(..end).unwrap_or_default();
+        match rustix::fs::mkdir(part, Mode::from_raw_mode(mode)) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
+            Err(errno) => return Err((part, errno)),
         }
     }
     Ok(())

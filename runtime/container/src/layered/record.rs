@@ -59,7 +59,8 @@ impl LayeredRecord {
             Ok(()) => {}
             Err(Errno::NOENT) => {
                 let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-                sys::fs::make_directories(parent).context("mkdir", parent)?;
+                sys::fs::make_directories(parent, 0o700)
+                    .map_err(|(part, errno)| sys::Error::new("mkdir", part, errno))?;
                 make().context("mkdir", path)?;
             }
             Err(Errno::EXIST) => {

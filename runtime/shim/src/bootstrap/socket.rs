@@ -6,13 +6,10 @@
 //! not block, and is released when its holder exits.
 
 use alloc::format;
-use alloc::string::String;
 use core::time::Duration;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{
-    CWD, FileType, FlockOperation, Mode, OFlags, fchmod, lstat, mkdir, openat, unlink,
-};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, fchmod, lstat, openat, unlink};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
@@ -127,7 +124,9 @@ fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
     };
     let opened = match open() {
         Err(Errno::NOENT) => {
-            make(directory)?;
+            sys::fs::make_directories(directory, 0o711).map_err(|(part, errno)| {
+                sys::Error::new("mkdir", format!("{part} of {directory}"), errno)
+            })?;
             open()
         }
         result => result,
@@ -136,21 +135,6 @@ fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
     sys::wait::lock(&opened, FlockOperation::NonBlockingLockExclusive, PATIENCE)
         .context("flock", directory)?;
     Ok(opened)
-}
-
-/// Creates a directory and its parents.
-fn make(directory: &str) -> Result<(), sys::Error> {
-    let ends = directory.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0);
-    for end in ends.chain([directory.len()]) {
-        let part: String = directory.get(..end).map(Into::into).unwrap_or_default();
-        match mkdir(part.as_str(), Mode::from_raw_mode(0o711)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => {
-                return Err(sys::Error::new("mkdir", format!("{part} of {directory}"), errno));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
