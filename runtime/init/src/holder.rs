@@ -26,8 +26,8 @@ use sys::signal::{SignalSet, set_mask, signalfd};
 
 /// The time after which a holder without a parent asks whether systemd knows the scope.
 const PATIENCE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
-/// The number of times that it asks.
-const ASKED: usize = 15;
+/// The number of such times after which it gives up.
+const PATIENCES: usize = 15;
 /// The D-Bus signal at the end of a job.
 const JOB_REMOVED: &[u8] = b"JobRemoved";
 /// The result of a successful job in that signal: a text of four bytes (D-Bus specification, "Marshaling").
@@ -116,14 +116,15 @@ fn is_open(bus: BorrowedFd<'_>) -> bool {
 fn await_end(bus: BorrowedFd<'_>, is_known: impl Fn() -> bool) -> Option<bool> {
     let has = |received: &[u8], text: &[u8]| received.windows(text.len()).any(|it| it == text);
     let mut buffer = [0; 2048];
-    let mut asked = 0;
-    while asked < ASKED {
-        if let Ok(0) = poll(&mut [PollFd::from_borrowed_fd(bus, PollFlags::IN)], Some(&PATIENCE)) {
-            asked += 1;
-            match is_known() {
-                true => continue,
-                false => return None,
+    let mut left = PATIENCES;
+    loop {
+        match poll(&mut [PollFd::from_borrowed_fd(bus, PollFlags::IN)], Some(&PATIENCE)) {
+            Ok(0) if left > 1 && is_known() => {
+                left -= 1;
+                continue;
             }
+            Ok(0) => return None,
+            _ => {}
         }
         let received = match recv(bus, &mut buffer[..], RecvFlags::DONTWAIT) {
             Ok((length, _)) => buffer.get(..length).unwrap_or_default(),
@@ -136,5 +137,4 @@ fn await_end(bus: BorrowedFd<'_>, is_known: impl Fn() -> bool) -> Option<bool> {
             return None;
         }
     }
-    None
 }

@@ -53,7 +53,7 @@ pub(crate) struct Parent<'a> {
     pub cgroup: Option<Cgroup>,
     /// The process for which systemd creates the cgroup's scope.
     pub holder: Option<Holder>,
-    /// The cgroup's scope, if systemd was asked for it and its job is not known to be done.
+    /// The cgroup's scope, if systemd was asked for it after its directory was made.
     pub scope: Option<ScopeJob>,
     /// The request for a user's early scope, until init exists.
     pub request: Option<ScopeRequest<'static>>,

@@ -171,13 +171,15 @@ fn await_unused(rest: &Cgroup) -> Result<(), Error> {
             _ => return Ok(()),
         };
         let Some(directory) = rest.only_unified() else { return Err(error) };
-        let holders = processes::all(directory).map(|all| all.iter().all(is_holder));
-        match holders
-            .and_then(|holders| Ok(holders && wait::event(directory, "populated", 0, deadline)?))
-        {
-            Err(error) if !error.is_gone() => return Err(error),
+        let outlived = || -> Result<bool, Error> {
+            let are_holders = processes::all(directory)?.iter().all(is_holder);
+            Ok(are_holders && wait::event(directory, "populated", 0, deadline)?)
+        };
+        match outlived() {
+            Ok(true) => {}
             Ok(false) => return Err(error),
-            _ => {}
+            Err(error) if error.is_gone() => {}
+            Err(error) => return Err(error),
         }
     }
 }
