@@ -87,8 +87,8 @@ static STRUCK: Mutex<BTreeSet<(&'static str, String, &'static str)>> = Mutex::ne
 ///
 /// # Panics
 /// Only if another case panicked while recording a step.
-pub fn struck(step: &Step, how: &'static str) {
-    STRUCK.lock().expect("struck").insert((step.actor, step.name.clone(), how));
+pub fn struck(actor: &'static str, name: &str, how: &'static str) {
+    STRUCK.lock().expect("struck").insert((actor, name.to_owned(), how));
 }
 
 /// Returns the kinds of steps that were not made to fail by this kind of fault.

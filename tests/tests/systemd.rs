@@ -1,7 +1,7 @@
 //! The systemd cgroup driver, on a machine run by systemd: `scripts/guest --systemd`, or without limits
 //! `scripts/systemd-host`.
 
-mod early;
+pub mod early;
 
 use crate::checkpoint::COUNTER;
 use dayfly_tests::bed::Bed;

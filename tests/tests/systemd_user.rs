@@ -2,6 +2,7 @@
 //!
 //! The user's systemd is a real one, in a cgroup of the suite's; the machine need not be run by systemd.
 
+use crate::systemd::early::assert_awaited_in_order;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::bundle::Bundle;
 use dayfly_tests::container::Container;
@@ -152,10 +153,7 @@ fn begins_before_systemds_job(bed: &Bed) {
     let c = scope(&user, user.ranges().args(&["/bin/true"]));
     let trace = user.bed.dir.join("trace.jsonl");
     c.call("run", &["--detach", "--trace", trace.to_str().expect("path")]).ok();
-    let trace = fs::read_to_string(&trace).expect("trace");
-    let at = |step: &str| trace.find(step).unwrap_or_else(|| panic!("no {step:?} in {trace}"));
-    let awaited = |state: &str| at(&format!(r#""name":"await scope","object":"{state}""#));
-    assert!(awaited("accepted") < awaited("started"), "{trace}");
+    assert_awaited_in_order(&trace);
     c.delete();
     for _ in 0..20 {
         c.call("run", &[]).ok();

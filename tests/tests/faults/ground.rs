@@ -186,6 +186,6 @@ pub fn note(
         named.push(steps::named_by(place, number, &outcome.stderr));
     }
     if let Some(Some(step)) = named.get(number) {
-        steps::struck(step, kind);
+        steps::struck(step.actor, &step.name, kind);
     }
 }

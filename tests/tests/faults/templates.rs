@@ -6,7 +6,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
-use dayfly_tests::steps::{self, Step};
+use dayfly_tests::steps;
 use dayfly_tests::wait;
 use serde_json::json;
 
@@ -39,15 +39,7 @@ fn walk(name: &str, attempt: impl Fn(&str, usize, &str) -> (Option<Outcome>, boo
                     struck = Some(is_start || outcome.to_string().contains(&format!("{name}: ")));
                 }
                 if actor == "init" && struck == Some(true) {
-                    steps::struck(
-                        &Step {
-                            actor: "init",
-                            number,
-                            name: name.to_owned(),
-                            object: String::new(),
-                        },
-                        kind,
-                    );
+                    steps::struck("init", name, kind);
                     found = true;
                 }
             }

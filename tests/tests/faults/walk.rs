@@ -100,7 +100,7 @@ impl<'a> Walk<'a> {
                 c.delete_force().ok();
             }
             self.assert_gone(&fault);
-            steps::struck(step, kind);
+            steps::struck(step.actor, &step.name, kind);
         }
         after_start
     }

@@ -6,6 +6,7 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::{case, steps, wait};
 use rustix::process::Signal;
 use serde_json::json;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
@@ -26,16 +27,22 @@ const CASES: &[Case] = &[
     case!(siblings_end).needs(controllers).on(V2),
 ];
 
+/// Asserts that a `run --detach` traced to this file has awaited the end of systemd's job after its acceptance.
+#[track_caller]
+pub fn assert_awaited_in_order(trace: &Path) {
+    let trace = fs::read_to_string(trace).expect("trace");
+    let at = |step: &str| trace.find(step).unwrap_or_else(|| panic!("no {step:?} in {trace}"));
+    let awaited = |state: &str| at(&format!(r#""name":"await scope","object":"{state}""#));
+    assert!(awaited("accepted") < awaited("started"), "{trace}");
+}
+
 /// The program begins once systemd has accepted the scope; its job is awaited afterwards.
 fn the_program_begins_first(bed: &Bed) {
     let c = scope(bed, bed.bundle().sh("echo begun; sleep 1000"), "system.slice");
     let trace = bed.dir.join("trace.jsonl");
     let args = ["--detach", "--trace", trace.to_str().expect("path")];
     c.call("run", &args).ok();
-    let trace = fs::read_to_string(&trace).expect("trace");
-    let at = |step: &str| trace.find(step).unwrap_or_else(|| panic!("no {step:?} in {trace}"));
-    let awaited = |state: &str| at(&format!(r#""name":"await scope","object":"{state}""#));
-    assert!(awaited("accepted") < awaited("started"), "{trace}");
+    assert_awaited_in_order(&trace);
     assert_eq!((c.show("ActiveState"), c.show("SubState")), ("active".into(), "running".into()));
     assert_eq!(c.read("cgroup.procs"), c.container.pid().to_string());
     c.delete();
