@@ -227,7 +227,8 @@ fn try_run(
     if let (Some(pending), Ok(code)) = (launched.pending, &status)
         && let Err(error) = pending.outcome(code.checked_sub(128))
     {
-        status = Err(container.reason_of(error, context.fast_paths()).into());
+        let error = container.reason_of(error, context.fast_paths());
+        status = Err(context.reason_of(error.into()));
     }
     if let (Err(_), Some(path)) = (&status, create.pid_file) {
         pid_file::remove(path);

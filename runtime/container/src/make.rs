@@ -292,7 +292,7 @@ impl<'a> CreateContext<'a> {
 
     /// Returns the error of a failed launch: if the template has ended, the kernel has killed init.
     #[cold]
-    fn reason_of(&self, error: Error) -> Error {
+    pub(crate) fn reason_of(&self, error: Error) -> Error {
         match (&self.template, error) {
             (_, error @ Error::NotForked { .. }) => error,
             (Some(template), _) if template.has_ended() => self.not_forked("has ended".into()),
