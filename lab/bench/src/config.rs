@@ -35,6 +35,8 @@ pub enum Profile {
     /// `seccomp`, joining the network, IPC, UTS and PID namespaces of another container, as a
     /// pod's second container does.
     Joined,
+    /// `seccomp`, with limits of memory, CPU time and processes.
+    Limits,
 }
 
 impl Profile {
@@ -56,6 +58,7 @@ pub fn podman(profile: Profile) -> Value {
     match profile {
         Profile::Userns => map_ids(&mut config),
         Profile::Hooks => config["hooks"] = json!({ "createRuntime": [{ "path": HOOK }] }),
+        Profile::Limits => limit(&mut config),
         Profile::Seccomp | Profile::Plain | Profile::Joined => {}
     }
     config
@@ -92,6 +95,14 @@ pub fn map_ids(config: &mut Value) {
     if let Some(namespaces) = config["linux"]["namespaces"].as_array_mut() {
         namespaces.push(json!({ "type": "user" }));
     }
+}
+
+/// Limits the container as an engine does that is given limits of everything.
+fn limit(config: &mut Value) {
+    let resources = &mut config["linux"]["resources"];
+    resources["memory"] = json!({ "limit": 64 << 20 });
+    resources["cpu"] = json!({ "shares": 512, "quota": 50_000, "period": 100_000 });
+    resources["pids"] = json!({ "limit": 50 });
 }
 
 /// Makes the container join the network, IPC, UTS and PID namespaces of the process `pid`.

@@ -187,6 +187,10 @@ fn describe(options: &Common) -> String {
         Some(bundle) => format!("bundle {}", bundle.display()),
         None => format!("profile {}", options.profile.name()),
     };
+    let what = match options.driver {
+        Driver::Cgroupfs => what,
+        Driver::Systemd => format!("{what}, scopes of systemd in {}", options.slice),
+    };
     if options.no_device_rules { what + ", no device rules" } else { what }
 }
 

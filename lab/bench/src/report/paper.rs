@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 /// All papers and articles, in the order of the page. A unit test reads all files.
 pub static PAPERS: LazyLock<Vec<Paper>> = LazyLock::new(|| {
     let files = [
+        include_str!("papers/hosts.toml"),
         include_str!("papers/favordynmods.toml"),
         include_str!("papers/mounts.toml"),
         include_str!("papers/groups.toml"),
