@@ -90,7 +90,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
     }
     let directory = &options.output;
     if let Some(file) = &options.from {
-        let page = written::read(file)?;
+        let page = written::read(file, directory)?;
         fs::create_dir_all(directory).map_err(Error::at("make", directory))?;
         let _lock = kept::lock(directory)?;
         page.write(directory)?;

@@ -145,7 +145,7 @@ impl Section {
         let (empty, lines): (Vec<Row>, Vec<Row>) = rows.partition(|row| is_done && is_empty(row));
         let mut drawn: Vec<String> = Vec::new();
         if is_done {
-            drawn.extend(picture::beside(&lines, &part.name)?);
+            drawn.extend(picture::bars_of(&lines, part)?);
             drawn.extend(own);
         }
         let pictures = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));

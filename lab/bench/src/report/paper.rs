@@ -50,6 +50,9 @@ pub struct Part {
     /// The method by which the part is reproduced here.
     #[serde(skip_serializing)]
     pub way: Way,
+    /// Whether the measured figures are drawn as bars although nothing is published.
+    #[serde(default, skip_serializing)]
+    pub bars: bool,
     /// The part's figures, published and measured.
     #[serde(rename = "line", skip_serializing)]
     pub lines: Vec<Line>,

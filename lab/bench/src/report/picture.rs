@@ -1,5 +1,6 @@
 //! A picture of published figures beside the measured ones.
 
+use super::paper::Part;
 use super::row::Row;
 use crate::{Error, results};
 use host::measure::chart::{self, Bars, Picture};
@@ -8,12 +9,10 @@ use host::measure::chart::{self, Bars, Picture};
 const APART: f64 = 20.0;
 
 /// Draws bars for each line that has both a published and a measured number, if its unit is that of the first line with
-/// a published number. Returns `None` if there is no such line. Lines with very different values are drawn in separate
-/// pictures, one below the other.
-pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error> {
-    let unit = lines.iter().find(|row| has_number(row)).map(|row| &row.unit);
-    let is_shown = |row: &&Row| is_compared(row) && Some(&row.unit) == unit;
-    let shown: Vec<&Row> = lines.iter().filter(is_shown).collect();
+/// a published number. If nothing is published, draws the lines that have the unit of the first line. Returns `None` if
+/// there is no such line. Lines with very different values are drawn in separate pictures, one below the other.
+pub(super) fn bars_of(lines: &[Row], part: &Part) -> Result<Option<String>, Error> {
+    let shown = shown(lines, part);
     if shown.is_empty() {
         return Ok(None);
     }
@@ -22,10 +21,21 @@ pub(super) fn beside(lines: &[Row], part: &str) -> Result<Option<String>, Error>
     let entrants = results::distinct(cells.map(|cell| cell.name.as_str()));
     let pictures = by_size(&shown).into_iter().enumerate().map(|(at, rows)| {
         let scale = if at == 0 { "" } else { ", on another scale" };
-        let title = format!("{part}: published, and here{scale}");
+        let title = match part.bars {
+            true => part.place.clone(),
+            false => format!("{}: published, and here{scale}", part.name),
+        };
         Picture::Bars(Bars { title, ..bars(&rows, &entrants) })
     });
     Ok(Some(chart::draw(&pictures.collect::<Vec<_>>())?))
+}
+
+/// Returns the lines that are drawn as bars.
+pub(super) fn shown<'a>(lines: &'a [Row], part: &Part) -> Vec<&'a Row> {
+    let is_first = |row: &&Row| if part.bars { !row.measured.is_empty() } else { has_number(row) };
+    let unit = lines.iter().find(is_first).map(|row| &row.unit);
+    let is_shown = |row: &&Row| (part.bars || is_compared(row)) && Some(&row.unit) == unit;
+    lines.iter().filter(is_shown).collect()
 }
 
 /// Returns whether the row has a published figure in its unit.
@@ -34,7 +44,7 @@ fn has_number(row: &Row) -> bool {
 }
 
 /// Returns whether the row has both a published and a measured number.
-pub(super) fn is_compared(row: &Row) -> bool {
+fn is_compared(row: &Row) -> bool {
     has_number(row) && !row.measured.is_empty()
 }
 
@@ -100,9 +110,23 @@ mod tests {
         .expect("a row")
     }
 
+    fn part(more: &str) -> Part {
+        let text = format!("name = 'ipc'\nplace = 'All'\nabout = ''\nway.nothing = ''\nline = []\n{more}");
+        toml::from_str(&text).expect("a part")
+    }
+
+    #[test]
+    fn measured_figures_alone_are_drawn_on_request() {
+        let rows = [row("wall", None, ("dayfly", 4.2)), row("rest", None, ("crun", 22.0))];
+        assert!(bars_of(&rows, &part("")).expect("drawn").is_none());
+        let text = bars_of(&rows, &part("bars = true")).expect("drawn").expect("a picture");
+        assert!(text.contains("All\n") && text.contains("wall") && text.contains("rest"));
+    }
+
     #[test]
     fn small_figures_have_their_own_scale() {
-        let drawn = |rows: &[Row]| beside(rows, "ipc").expect("drawn");
+        let part = part("");
+        let drawn = |rows: &[Row]| bars_of(rows, &part).expect("drawn");
         let long = row("wall", Some(8.05), ("dayfly", 0.013));
         let short = row("cpu", Some(0.06), ("dayfly", 0.01));
         let text = drawn(&[long.clone(), short]).expect("a picture");

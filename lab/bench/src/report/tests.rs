@@ -291,7 +291,7 @@ fn a_page_is_made_again_from_its_json() {
         name => section(name, None, None),
     });
     Page { host: host(), sections: sections.collect() }.write(&first).expect("written");
-    let page = written::read(&first.join("report.json")).expect("read");
+    let page = written::read(&first.join("report.json"), &second).expect("read");
     page.write(&second).expect("written");
     let names = |directory: &Path| -> BTreeSet<_> {
         let entries = std::fs::read_dir(directory).expect("read").flatten();
@@ -308,7 +308,7 @@ fn a_page_is_made_again_from_its_json() {
     let text = std::fs::read_to_string(first.join("report.json")).expect("read");
     let other = first.join("other.json");
     std::fs::write(&other, text.replace("\"standard deviation\"", "\"x\"")).expect("write");
-    let error = written::read(&other).expect_err("no place").to_string();
+    let error = written::read(&other, &second).expect_err("no place").to_string();
     assert!(error.contains("spaced: no line \"x\": written by another version"), "{error}");
     std::fs::remove_dir_all(&place).expect("remove");
 }

@@ -1,14 +1,15 @@
 //! Reads a page's JSON, so that the page can be made again without measuring.
 //!
-//! The figures, commands and circumstances come from the JSON. The published figures and all texts
-//! come from this program, and pictures of published figures are drawn again. The experiments' own
-//! pictures are copied from the files in the JSON's directory, because the JSON does not contain
-//! their samples.
+//! The figures, commands and circumstances come from the JSON, except those of other machines that are in the output's
+//! directory `guest`. The published figures and all texts come from this program, and pictures of published figures are
+//! drawn again. The experiments' own pictures are copied from the files in the JSON's directory, because the JSON does
+//! not contain their samples.
 
+use super::kept::Kept;
 use super::page::{Measured, Page, Section, State};
 use super::paper::{Paper, Part, Way};
 use super::parts;
-use super::picture::is_compared;
+use super::picture;
 use super::row::Row;
 use crate::Error;
 use crate::circumstances::Circumstances;
@@ -29,11 +30,11 @@ struct Old {
     measured: Measured,
 }
 
-/// Reads a page.
+/// Reads a page, to be written to the directory `output`.
 ///
 /// # Errors
 /// A file that can't be read; figures without a matching line on this program's page.
-pub(super) fn read(file: &Path) -> Result<Page, Error> {
+pub(super) fn read(file: &Path, output: &Path) -> Result<Page, Error> {
     let text = fs::read_to_string(file).map_err(Error::at("read", file))?;
     let unfit = |reason: String| unfit!("{}: {reason}", file.display());
     let mut written: Written =
@@ -42,7 +43,13 @@ pub(super) fn read(file: &Path) -> Result<Page, Error> {
     let mut sections = Vec::new();
     for (paper, part) in parts() {
         let at = written.sections.iter().position(|old| old.part == part.name);
-        let section = match at.map(|at| written.sections.swap_remove(at).measured) {
+        let old = at.map(|at| written.sections.swap_remove(at).measured);
+        let is_given = match &part.way {
+            Way::Guest(guest) => Kept::of_guest(output, &guest.file).is_some(),
+            Way::Experiment(_) | Way::Nothing(_) => false,
+        };
+        let section = match old {
+            _ if is_given => Section::of(output, paper, part, &written.host)?,
             Some(old) => section(paper, part, old, directory).map_err(&unfit)?,
             None => Section::new(paper, part, &written.host, None, None)?,
         };
@@ -60,8 +67,8 @@ fn section(
     mut old: Measured,
     directory: &Path,
 ) -> Result<Section, String> {
-    // The picture of published figures comes first, if there is one.
-    let before = usize::from(old.lines.iter().any(is_compared));
+    // The picture with bars comes first, if there is one.
+    let before = usize::from(!picture::shown(&old.lines, part).is_empty());
     let own = match old.pictures.get(before).filter(|_| part.draws()) {
         Some(name) => {
             let file = directory.join(name);
