@@ -111,7 +111,8 @@ mod tests {
     }
 
     fn part(more: &str) -> Part {
-        let text = format!("name = 'ipc'\nplace = 'All'\nabout = ''\nway.nothing = ''\nline = []\n{more}");
+        let text =
+            format!("name = 'ipc'\nplace = 'All'\nabout = ''\nway.nothing = ''\nline = []\n{more}");
         toml::from_str(&text).expect("a part")
     }
 
