@@ -46,8 +46,9 @@ build-shim:
 	$(CARGO) build --release -p dayfly-shim
 	scripts/settle $(SHIM)
 
+# With DOCGEN, also what generates pages and completions: built by itself, it would compile most of the tools once more.
 build-tools:
-	$(FAST) $(CARGO) build --release $(patsubst %,-p %,$(filter-out dayfly-profile,$(TOOLS))) $(LIBSECCOMP)
+	$(FAST) $(CARGO) build --release $(patsubst %,-p %,$(filter-out dayfly-profile,$(TOOLS))) $(if $(DOCGEN),-p dayfly-docgen) $(LIBSECCOMP)
 
 # The runtime for tests, in its own directory: other compiler flags rebuild everything.
 # Without link-time optimization, which takes more than half of the time; the released build is tested separately.
@@ -122,8 +123,9 @@ lint-runtime lint-lib lint-tools lint-lab:
 	$(UNWIND) $(RUSTDOC) $$(scripts/packages $(@:lint-%=%))
 
 # Man pages and shell completions, generated from the command definitions: build/docs.
-man completions:
-	$(FAST) $(CARGO) run --release -q -p dayfly-docgen -- build/docs
+man completions: build-tools
+	$(BUILT_TOOLS)/dayfly-docgen build/docs
+install man completions: DOCGEN = yes
 
 # README and docs/ as pages for a browser: target/book/html. The first call builds mdBook, which takes minutes.
 docs:
