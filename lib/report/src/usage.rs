@@ -103,8 +103,52 @@ fn refusal(error: &Error) -> String {
     text
 }
 
-/// Returns the valid word that is most similar to the invalid one.
+/// Words of the tools' command lines that end, change, overwrite or remove something. A misspelt word is not taken for one
+/// of them.
+const DESTROYING: &[&str] = &[
+    "rm",
+    "rmi",
+    "remove",
+    "gc",
+    "prune",
+    "clear",
+    "umount",
+    "set",
+    "create",
+    "move",
+    "classify",
+    "kill",
+    "freeze",
+    "thaw",
+    "pin",
+    "unpin",
+    "swap",
+    "move-memory",
+    "apply",
+    "persist",
+    "unpersist",
+    "pool",
+    "unshare",
+    "on",
+    "off",
+    "favordynmods",
+    "limit",
+    "record",
+    "snapshot",
+    "export",
+    "save",
+    "tag",
+    "--force",
+    "--output",
+    "--svg",
+];
+
+/// Returns the valid word that is most similar to the invalid one, unless it destroys something.
 fn suggestion(error: &Error) -> Option<&str> {
+    most_similar(error).filter(|word| !DESTROYING.contains(word))
+}
+
+fn most_similar(error: &Error) -> Option<&str> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
     kinds.into_iter().find_map(|kind| match error.get(kind)? {
@@ -125,6 +169,15 @@ mod tests {
         let list = Command::new("list").arg(format).arg(Arg::new("group").required(true));
         let command = Command::new("tool").bin_name("dayfly tool").subcommand(list);
         refusal(&command.try_get_matches_from(args).unwrap_err())
+    }
+
+    #[test]
+    fn no_guess_destroys() {
+        let tool = Command::new("tool").subcommands(["rm", "ls"].map(Command::new));
+        let refused =
+            |word| refusal(&tool.clone().try_get_matches_from(["tool", word]).unwrap_err());
+        assert!(!refused("rmm").contains("did you mean"), "{}", refused("rmm"));
+        assert!(refused("lss").contains("did you mean ls?"), "{}", refused("lss"));
     }
 
     #[test]

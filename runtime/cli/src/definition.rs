@@ -2,6 +2,7 @@
 //! generated from it.
 
 mod commands;
+pub mod engines;
 pub mod options;
 
 pub use commands::COMMANDS;
@@ -67,6 +68,9 @@ pub struct Command {
     pub order: Order,
     /// Examples: command lines without the program's name, each with its effect.
     pub examples: &'static [(&'static str, &'static str)],
+    /// Whether advice on a misspelt command may name this one: it must not end, change, overwrite or remove anything
+    /// that exists.
+    pub(crate) is_guessed: bool,
     /// The command's action.
     pub(crate) action: Action,
 }
@@ -120,6 +124,7 @@ impl Command {
             count: (1, 1),
             order: Order::Mixed,
             examples: &[],
+            is_guessed: false,
             action,
         }
     }
@@ -144,6 +149,10 @@ impl Command {
 
     const fn order(self, order: Order) -> Self {
         Self { order, ..self }
+    }
+
+    const fn guessed(self) -> Self {
+        Self { is_guessed: true, ..self }
     }
 
     const fn examples(self, examples: &'static [(&'static str, &'static str)]) -> Self {
@@ -175,7 +184,7 @@ pub struct Alias {
     pub name: &'static str,
     /// The words that replace the alias: a command, followed by its first arguments.
     pub words: &'static [&'static str],
-    /// Whether the alias is replaced only if no arguments follow it.
+    /// Whether the alias is replaced only if no container follows it.
     pub stands_alone: bool,
 }
 

@@ -9,16 +9,15 @@ use core::cell::RefCell;
 use core::fmt::{Display, Write};
 
 use container::{Trace, VARIABLE, Warn};
-use spec::word;
 use sys::defence::TEST_BUILD;
 use sys::stdio::Stderr;
 use trace::Format;
 
 use crate::NAME;
+use crate::advice::{has, incorrect, miscounted, unknown};
 use crate::commands;
-use crate::definition::options::{HELP, TRACE, VERSION};
-use crate::definition::options::{IMAGE, OF_ENGINES};
-use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, Options, Order, find, find_alias};
+use crate::definition::options::{HELP, IMAGE, TRACE, VERSION};
+use crate::definition::{GLOBALS, Order, find, find_alias};
 use crate::failure::{Failure, failure};
 use crate::format::version::{self, Version};
 use crate::help::{self, PROGRAM, usage};
@@ -26,7 +25,6 @@ use crate::invocation::Invocation;
 use crate::logging::Log;
 use crate::parser::{Parsed, count_arguments, parse, parse_command};
 use crate::reaper;
-use crate::usage::UsageError;
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {
@@ -171,60 +169,6 @@ fn help(name: Option<&str>) -> Result<i32, Failure> {
     let Some(name) = name else { return print(help::of_program()) };
     let name = find_alias(name, &[]).and_then(|alias| alias.words.first()).unwrap_or(&name);
     print(help::of_command(find(name).ok_or_else(|| unknown(name))?))
-}
-
-/// Returns whether an option of this name is among `options`.
-fn has(options: Options, name: &str) -> bool {
-    options.iter().copied().flatten().any(|option| option.long == name)
-}
-
-fn unknown(name: &str) -> Failure {
-    let aliases = ALIASES.iter().map(|alias| alias.name);
-    let names = COMMANDS.iter().map(|command| command.name).chain(aliases);
-    let advice = word::nearest(name, names).map(|meant| format!("; did you mean {meant}?"));
-    let advice = advice.unwrap_or_default();
-    Failure::usage(
-        format_args!("there is no command {name:?}{advice}"),
-        format_args!("Usage: {PROGRAM}"),
-    )
-}
-
-/// Returns the failure for an invalid command line. It has runc's message and, where possible,
-/// advice: the option that was probably meant, where a global option belongs, or what to use in
-/// place of an engine's option.
-fn incorrect(
-    error: &UsageError<'_>,
-    command: Option<&str>,
-    options: Options,
-    usage: &dyn Display,
-) -> Failure {
-    let UsageError::Undefined(name) = error else { return Failure::usage(error, usage) };
-    let mut of_engines = OF_ENGINES.iter().filter(|_| command == Some("run"));
-    let all = options.iter().copied().flatten();
-    let shown = all.filter(|option| !option.hidden).map(|option| option.long);
-    let advice = match of_engines.find(|(names, _)| names.contains(name)) {
-        Some((_, advice)) => (*advice).into(),
-        None if command.is_some() && has(GLOBALS, name) => {
-            format!("--{name} comes before the command")
-        }
-        None => match word::nearest(name, shown) {
-            Some(meant) => format!("did you mean --{meant}?"),
-            None => return Failure::usage(error, usage),
-        },
-    };
-    Failure::usage(format_args!("{error}; {advice}"), usage)
-}
-
-/// Returns the failure for a wrong number of arguments. If the command line looks like an engine's
-/// `run IMAGE COMMAND`, the message mentions `run --image IMAGE COMMAND`.
-fn miscounted(error: &UsageError<'_>, command: &'static Command, arguments: &[&str]) -> Failure {
-    let advice = match arguments {
-        [image, _, ..] if command.name == "run" => {
-            format!("; did you mean {NAME} run --image {image}?")
-        }
-        _ => String::new(),
-    };
-    Failure::usage(format_args!("{NAME}: {error}{advice}"), usage(command))
 }
 
 /// Replaces an alias by its words.

@@ -20,6 +20,7 @@ pub mod size;
 pub mod usage;
 pub mod values;
 
+mod advice;
 mod commands;
 mod dispatch;
 mod execute;

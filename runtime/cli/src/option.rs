@@ -34,6 +34,8 @@ pub struct Opt {
     pub choices: &'static [&'static str],
     /// Whether the option is left out of the help. It is accepted only because callers pass it.
     pub hidden: bool,
+    /// Whether the option makes a command overwrite or remove something. Advice on a misspelt option never names it.
+    pub destroys: bool,
 }
 
 impl Opt {
@@ -54,7 +56,7 @@ impl Opt {
             true => (Kind::Flag, ""),
             false => (Kind::Text, value.split_at(1).1),
         };
-        Self { long, short, kind, value, help, choices: &[], hidden: false }
+        Self { long, short, kind, value, help, choices: &[], hidden: false, destroys: false }
     }
 
     pub(crate) const fn kind(mut self, kind: Kind) -> Self {
@@ -69,6 +71,11 @@ impl Opt {
 
     pub(crate) const fn hidden(mut self) -> Self {
         self.hidden = true;
+        self
+    }
+
+    pub(crate) const fn destroys(mut self) -> Self {
+        self.destroys = true;
         self
     }
 

@@ -4,16 +4,20 @@
 
 use alloc::vec::Vec;
 
-/// Returns the word of `known` with the smallest edit distance to `word`. The distance must be at
-/// most half the number of letters of `word`. It must also be at most a third of that number,
-/// rounded up, but this second limit is never less than 2 or more than 4. Of several words at the
-/// same distance, the first in alphabetical order is returned.
+/// Returns the word of `known` with the smallest edit distance to `word`: at most 1 for a word of up to five letters, as
+/// words this short have many neighbours, otherwise at most a third of the number of letters, rounded up, and 4. Of several
+/// words at the same distance, the first in alphabetical order is returned.
 #[must_use]
 pub fn nearest<W: AsRef<str> + Ord>(word: &str, known: impl IntoIterator<Item = W>) -> Option<W> {
     let distances = known.into_iter().map(|other| (distance(word, other.as_ref()), other));
     let (distance, nearest) = distances.min()?;
     let letters = word.chars().count();
-    (distance <= letters / 2 && distance <= letters.div_ceil(3).clamp(2, 4)).then_some(nearest)
+    let limit = match letters {
+        ..2 => 0,
+        2..6 => 1,
+        _ => letters.div_ceil(3).min(4),
+    };
+    (distance <= limit).then_some(nearest)
 }
 
 /// Returns the number of insertions, deletions, substitutions and transpositions (the optimal string alignment variant
@@ -61,6 +65,8 @@ mod tests {
         assert_eq!(nearest("rnu", ["rm", "run", "ps"]), Some("run"));
         assert_eq!(nearest("lits", ["list", "kill"]), Some("list"));
         assert_eq!(nearest("foo", ["log", "root"]), None, "too far for a word of three letters");
+        assert_eq!(nearest("stats", ["state", "stats-of"]), Some("state"));
+        assert_eq!(nearest("load", ["logs"]), None);
         assert_eq!(nearest("elephant", known), None);
         assert_eq!(nearest("", known), None);
         assert_eq!(nearest("x", [""; 0]), None);

@@ -12,6 +12,7 @@ use crate::commands::*;
 /// Every command.
 pub static COMMANDS: &[Command] = &[
     Command::new("create", Run(create::command), "create a container")
+        .guessed()
         .description(
             "\
 The container's program does not run until \"dayfly start\". Relative paths on
@@ -28,9 +29,10 @@ the command line are resolved from the working directory, not from the bundle.",
             "create the container web from the bundle /srv/web",
         )]),
     Command::new("start", Run(start), "run the program of a created container")
+        .guessed()
         .options(&[&[&TRACE]]),
     run::RUN,
-    Command::new("state", Run(state), "print the state of a container").description(
+    Command::new("state", Run(state), "print the state of a container").guessed().description(
         "Prints the container's state as JSON, in the form of the runtime specification.",
     ),
     Command::new("kill", Run(kill::command), "send a signal to a container's program")
@@ -60,6 +62,7 @@ it.",
         .options(&[&[&FORCE, &TRACE]])
         .examples(&[("delete --force web", "remove the container web in any state")]),
     Command::new("exec", Status(exec::command), "run another process in a container")
+        .guessed()
         .description(
             "\
 Runs the given command, or the process that --process describes, and returns its
@@ -79,6 +82,7 @@ those of the process in the container's configuration.",
         ]),
     run::LOGS,
     Command::new("list", Run(list::command), "list the containers of a state directory")
+        .guessed()
         .description(
             "\
 On a terminal, the table has columns that fit into a line: image and command,
@@ -89,6 +93,7 @@ table has the columns of runc.",
         .arguments("")
         .examples(&[("list --format json", "list containers as JSON")]),
     Command::new("ps", Run(ps::command), "list the processes of a container")
+        .guessed()
         .description(
             "\
 Runs the host's ps(1) with the given options, by default -ef, and prints only
@@ -113,6 +118,7 @@ the container's processes. Options that sort or draw trees cannot be used.",
             ("update -r - web", "read resources from standard input"),
         ]),
     Command::new("events", Run(events::command), "print the statistics and events of a container")
+        .guessed()
         .description(
             "\
 Prints a line of JSON with the container's resource usage at each interval, and
@@ -138,11 +144,13 @@ template for editing. An existing file is not overwritten.",
         .options(&[&[&SPEC_BUNDLE, &SPEC_ROOTLESS]])
         .arguments(""),
     Command::new("features", Run(features), "print the features that dayfly supports")
+        .guessed()
         .description(
             "Prints JSON in the form that features.md of the runtime specification describes.",
         )
         .arguments(""),
     Command::new("plan", Status(plan::command), "print the steps of a container's start")
+        .guessed()
         .description(
             "\
 Prints the steps that would create the bundle's container: the steps of the
@@ -166,6 +174,7 @@ exit status is 1.",
             ("plan --check /srv/web", "show the reasons for the order of the steps"),
         ]),
     Command::tool("bench", "dayfly-bench", "measure this and other runtimes")
+        .guessed()
         .description(
             "\
 Executes the program dayfly-bench, which measures dayfly and other runtimes on
@@ -188,6 +197,7 @@ experiments; for example, \"dayfly bench start --help\" describes one of them.",
             ),
         ]),
     Command::tool("trace", "dayfly-bench", "show where the time of a container's start goes")
+        .guessed()
         .description(
             "\
 Starts the bundle's container repeatedly, and shows where the time of a start
@@ -205,6 +215,7 @@ all options. \"dayfly run --trace\" traces a single start.",
             ),
         ]),
     Command::tool("image", "dayfly-image", "store images, unpacked")
+        .guessed()
         .description(
             "\
 Stores images, with each layer unpacked once: imports images from layouts,
@@ -244,6 +255,7 @@ describes all commands.",
             ("cgroup pin db node:0", "pin the group db to the CPUs and the memory of node 0"),
         ]),
     Command::tool("host", "dayfly-host", "check the properties of this host that affect starts")
+        .guessed()
         .description(
             "\
 Shows the properties of this host that affect container starts, and how to

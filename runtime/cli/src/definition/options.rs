@@ -21,7 +21,8 @@ pub const ROOT: Opt = Opt::new(
     "directory for the state of containers, best on a tmpfs (default: /run/dayfly, or $XDG_RUNTIME_DIR/dayfly for users other than root)",
 );
 /// The log file.
-pub const LOG: Opt = Opt::new("--log FILE", "append errors and warnings to this file as well");
+pub const LOG: Opt =
+    Opt::new("--log FILE", "append errors and warnings to this file as well").destroys();
 /// The log format.
 pub const LOG_FORMAT: Opt =
     Opt::new("--log-format FORMAT", "format of the log: text (default) or json")
@@ -65,7 +66,8 @@ pub const CONSOLE_SOCKET: Opt = Opt::new(
 pub const PIDFD_SOCKET: Opt =
     Opt::new("--pidfd-socket SOCKET", "AF_UNIX socket to which a pidfd of the process is sent");
 /// The file for the pid.
-pub const PID_FILE: Opt = Opt::new("--pid-file FILE", "write the process's pid to this file");
+pub const PID_FILE: Opt =
+    Opt::new("--pid-file FILE", "write the process's pid to this file").destroys();
 /// Avoids pivot_root(2), which fails if the host's root filesystem is a ramdisk.
 pub const NO_PIVOT: Opt = Opt::new(
     "--no-pivot",
@@ -116,7 +118,8 @@ pub const NO_SUBREAPER: Opt =
 pub const TRACE: Opt = Opt::new(
     "--trace FILE",
     "write the steps of the start and their times to this file, in the format of its suffix (.json for Chrome and Perfetto, .jsonl, .csv, .folded, .svg, else a table; %i, %c and %p stand for container, command and pid), or to standard error if it is -",
-);
+)
+.destroys();
 
 // exec.
 /// The process's working directory.
@@ -208,7 +211,8 @@ pub const ALL: Opt = Opt::new("-a, --all", "succeed if the container is not runn
 pub const FORCE: Opt = Opt::new(
     "-f, --force",
     "kill the container if it is running, and succeed if it does not exist",
-);
+)
+.destroys();
 
 // stop.
 /// The time to wait for the program's exit.
@@ -335,12 +339,14 @@ pub const MEM_BW_SCHEMA: Opt =
 pub const IMAGE_PATH: Opt = Opt::new(
     "--image-path DIR",
     "directory of criu's images, which only the caller can write to (default: checkpoint in the working directory)",
-);
+)
+.destroys();
 /// The directory for criu's log and work files.
 pub const WORK_PATH: Opt = Opt::new(
     "--work-path DIR",
     "directory of criu's log and work files (default: that of the images)",
-);
+)
+.destroys();
 /// The directory with the images of an earlier dump.
 pub const PARENT_PATH: Opt = Opt::new(
     "--parent-path DIR",

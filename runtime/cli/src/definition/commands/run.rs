@@ -8,6 +8,7 @@ use crate::definition::{Command, Order};
 /// The command `run`.
 pub(super) const RUN: Command =
     Command::new("run", Status(run::command), "create a container, run it and delete it")
+        .guessed()
         .description(
             "\
 Waits for the program to end, returns its exit status (128 plus the number of a
@@ -60,6 +61,7 @@ id precedes the arguments.",
 /// The command `logs`.
 pub(super) const LOGS: Command =
     Command::new("logs", Run(logs::command), "print the output of a container in the background")
+        .guessed()
         .description(
             "\
 Prints the standard output and standard error of a container that \"dayfly run -d

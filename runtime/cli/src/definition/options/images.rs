@@ -29,7 +29,8 @@ pub const LOG_SIZE: Opt = Opt::new(
 pub const REMOVE: Opt = Opt::new(
     "--rm",
     "remove the container when its process has ended, which is the default; not with -d",
-);
+)
+.destroys();
 /// The user of an image's process.
 pub const RUN_USER: Opt = Opt::new(
     "-u, --user USER[:GROUP]",
@@ -97,22 +98,6 @@ pub const OF_IMAGES: &[&Opt] = &[
     &NETWORK,
     &INIT,
     &LOG_SIZE,
-];
-
-/// Options of Podman's and Docker's `run` that dayfly does not have, each with advice on an
-/// alternative.
-pub const OF_ENGINES: &[(&[&str], &str)] = &[
-    (
-        &["p", "publish", "P", "publish-all"],
-        "dayfly publishes no ports; --network host shares those of the host",
-    ),
-    (&["net"], "did you mean --network?"),
-    (&["pull"], "\"dayfly image pull\" gets an image"),
-    (&["restart"], "dayfly has no process that stays; a service manager can restart a container"),
-    (
-        &["privileged", "cap-add", "cap-drop", "device", "security-opt", "sysctl", "ulimit"],
-        "a bundle's config.json says so, or an engine that runs dayfly",
-    ),
 ];
 
 /// Continues to print new output until the program exits.
