@@ -152,12 +152,12 @@ fn run_has_two_forms(bed: &Bed) {
 }
 
 /// Command lines of Podman and Docker that dayfly does not accept. The error names dayfly's own form, or reports that
-/// dayfly lacks the feature.
+/// dayfly lacks the feature. No advice overwrites, ends or removes something.
 fn what_users_of_engines_type(bed: &Bed) {
     let usage = "dayfly run [options] CONTAINER";
     for (words, message) in [
         (
-            &["run", "-it", "alpine", "sh"][..],
+            &["run", "alpine", "sh"][..],
             "dayfly: \"run\" requires exactly 1 argument(s); did you mean dayfly run --image alpine?",
         ),
         (
@@ -168,8 +168,20 @@ fn what_users_of_engines_type(bed: &Bed) {
             &["run", "--pull=always", "--image", "web"],
             "flag provided but not defined: -pull; \"dayfly image pull\" gets an image",
         ),
+        (
+            &["run", "-p8080:80", "web"],
+            "flag provided but not defined: -p8080:80; dayfly publishes no ports; --network host shares those of the host",
+        ),
+        (
+            &["run", "--pid-fiel", "env", "--image", "web"],
+            "flag provided but not defined: -pid-fiel",
+        ),
     ] {
         usage_error(bed, words, message, usage);
+    }
+    for words in [&["delet", "web"][..], &["rmm", "web"], &["stopp", "web"], &["updaet", "web"]] {
+        let message = format!("there is no command {:?}", words[0]);
+        usage_error(bed, words, &message, "dayfly [global options]");
     }
     // With an option for bundles, the error reports that config.json is missing.
     let hint = "did you mean dayfly run --image alpine?";

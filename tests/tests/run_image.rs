@@ -4,6 +4,8 @@
 pub mod in_background;
 #[path = "run_image/inits.rs"]
 pub mod inits;
+#[path = "run_image/named.rs"]
+pub mod named;
 #[path = "run_image/resolvers.rs"]
 pub mod resolvers;
 #[path = "run_image/stores.rs"]

@@ -141,6 +141,7 @@ const DESTROYING: &[&str] = &[
     "--force",
     "--output",
     "--svg",
+    "--csv",
 ];
 
 /// Returns the valid word that is most similar to the invalid one, unless it destroys something.

@@ -55,7 +55,8 @@ pub(crate) fn incorrect(
 ) -> Failure {
     let UsageError::Undefined(name) = error else { return Failure::usage(error, usage) };
     // The value may be attached, as in -p80:80.
-    let letter = name.get(..1).unwrap_or_default();
+    let is_attached = name.get(1..).is_some_and(|value| !value.starts_with(char::is_alphabetic));
+    let letter = name.get(..1).filter(|_| is_attached).unwrap_or_default();
     let mut of_engines = OPTIONS_OF_RUN.iter().filter(|_| command == Some("run"));
     let found = of_engines.clone().find(|(names, _)| names.contains(name));
     let found = found.or_else(|| of_engines.find(|(names, _)| names.contains(&letter)));

@@ -8,7 +8,7 @@ pub(crate) mod events;
 pub(crate) mod exec;
 mod image_options;
 pub(crate) mod kill;
-mod layers;
+pub(crate) mod layers;
 pub(crate) mod list;
 pub(crate) mod logs;
 mod network;

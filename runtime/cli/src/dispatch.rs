@@ -21,6 +21,7 @@ use crate::definition::{GLOBALS, Order, find, find_alias};
 use crate::failure::{Failure, failure};
 use crate::format::version::{self, Version};
 use crate::help::{self, PROGRAM, usage};
+use crate::image_form;
 use crate::invocation::Invocation;
 use crate::logging::Log;
 use crate::parser::{Parsed, count_arguments, parse, parse_command};
@@ -81,7 +82,12 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
         _ => {}
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
-    let Parsed { values, arguments } = parse_command(command, rest)
+    let parsed = parse_command(command, rest);
+    let parsed = match image_form::of(command, rest, &parsed, args) {
+        Some(of_image) => Ok(of_image),
+        None => parsed,
+    };
+    let Parsed { values, arguments } = parsed
         .map_err(|error| incorrect(&error, Some(command.name), command.options, &usage(command)))?;
     if values.flag(&HELP) {
         return print(help::of_command(command));

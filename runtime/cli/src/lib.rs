@@ -24,6 +24,7 @@ mod advice;
 mod commands;
 mod dispatch;
 mod execute;
+mod image_form;
 mod invocation;
 mod reaper;
 mod state_root;

@@ -2,13 +2,14 @@
 //!
 //! An option is written as `--name value` or `--name=value`. One dash is accepted as well, for short and long names.
 //! The value of a flag must follow `=`. One-letter flags may be combined after one dash, as in `-it`. The last letter
-//! may also be an option with a value. `--` ends the options. If the command's definition permits it, options may
+//! may also be an option with a value, which in `run` may follow at once, as in `-m64m`. `--` ends the options. If the command's definition permits it, options may
 //! follow positional arguments. After a positional argument, a word that begins with a dash but is not a defined option
 //! is an argument (`kill CONTAINER -9`).
 
 use alloc::vec::Vec;
 
-use crate::definition::{Command, Options, Order, options::HELP};
+use crate::definition::options::{BUNDLE, HELP, IMAGE};
+use crate::definition::{Command, Options, Order};
 use crate::duration;
 use crate::number::{self, InvalidNumber};
 use crate::option::{Kind, Opt};
@@ -85,32 +86,48 @@ fn find(options: Options, name: &str) -> Option<&'static Opt> {
 }
 
 /// Adds the options that combined letters stand for, such as `-it` for `-i -t`. All except the last must be flags; if the
-/// last needs a value, the value is the next word of `rest`. Returns false if `arg` is no such word.
+/// last needs a value, the value is the rest of the word (`-m64m`, only in `run`) or the next word of `rest`. Returns
+/// false if `arg` is no such word.
 #[cold]
 fn take_letters<'a>(
     options: Options,
-    arg: &str,
+    arg: &'a str,
     rest: &mut impl Iterator<Item = &'a str>,
     values: &mut Values<'a>,
 ) -> Result<bool, UsageError<'a>> {
     let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-    let mut buffer = [0; 4];
-    let letter = |letter: char| find(options, letter.encode_utf8(&mut buffer));
-    let found: Option<Vec<_>> = letters.unwrap_or_default().chars().map(letter).collect();
-    let found = found.unwrap_or_default();
-    match found.split_last() {
-        Some((_, before)) if before.iter().all(|option| option.kind == Kind::Flag) => {}
-        _ => return Ok(false),
-    }
-    for option in found {
-        let value = match option.kind {
-            Kind::Flag => "true",
-            _ => rest.next().ok_or(UsageError::NeedsArgument(option.long))?,
+    let mut letters = letters.unwrap_or_default().chars();
+    let (mut found, mut buffer) = (Vec::new(), [0; 4]);
+    while let Some(letter) = letters.next() {
+        let Some(option) = find(options, letter.encode_utf8(&mut buffer)) else {
+            return Ok(false);
         };
+        if option.kind == Kind::Flag {
+            found.push((option, Some("true")));
+            continue;
+        }
+        let value = Some(letters.as_str()).filter(|value| !value.is_empty());
+        if value.is_some() && !may_be_attached(options, option) {
+            return Ok(false);
+        }
+        found.push((option, value));
+        break;
+    }
+    if found.is_empty() {
+        return Ok(false);
+    }
+    for (option, value) in found {
+        let value = value.or_else(|| rest.next()).ok_or(UsageError::NeedsArgument(option.long))?;
         check(option.kind, option.long, value)?;
         values.push(option, value);
     }
     Ok(true)
+}
+
+/// Returns whether a value may follow the option's letter at once: for `run`, as with Docker and Podman, but not for the
+/// option that runc has as well, which refuses this.
+fn may_be_attached(options: Options, option: &Opt) -> bool {
+    option.long != BUNDLE.long && find(options, IMAGE.long).is_some()
 }
 
 /// Splits `--name=value` into name and value; `--name` has no value.

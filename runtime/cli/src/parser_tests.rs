@@ -305,9 +305,17 @@ fn letters_that_share_a_dash() {
     assert!(values.flag(&INTERACTIVE) && values.flag(&TTY) && values.flag(&REMOVE));
     assert_eq!(values.texts(&VOLUME).collect::<Vec<_>>(), ["/a:/b", "/c:/d"]);
     assert_eq!(parsed.arguments, ["sh", "-it"]);
-    // Only the last of the combined letters may be an option with a value.
-    assert_eq!(refusal("run -ivt /a:/b"), "flag provided but not defined: -ivt");
     assert_eq!(refusal("run -itx web"), "flag provided but not defined: -itx");
+    // Values may follow their letter in run, except the bundle, as runc has it.
+    let line = ["run", "-m64m", "-v/a:/b", "-eA=1", "-dw/srv", "-u=7", "--image", "web"];
+    let (_, _, parsed) = read(&line);
+    let values = parsed.values;
+    assert_eq!(values.texts(&VOLUME).collect::<Vec<_>>(), ["/a:/b"]);
+    assert_eq!(values.texts(&ENV).collect::<Vec<_>>(), ["A=1"]);
+    assert_eq!((values.text(&RUN_MEMORY), values.text(&WORKDIR)), (Some("64m"), Some("/srv")));
+    assert!(values.flag(&BACKGROUND) && values.text(&RUN_USER) == Some("7"));
+    assert_eq!(refusal("run -b/x web"), "flag provided but not defined: -b/x");
+    assert_eq!(refusal("exec -u7 web ls"), "flag provided but not defined: -u7");
     assert_eq!(refusal("run --it web"), "flag provided but not defined: -it");
     assert_eq!(refusal("run -itv"), "flag needs an argument: -volume");
     // As in runc, a word that follows an argument and is not a defined option is an argument, too.

@@ -22,10 +22,7 @@ impl Places {
         if !values.is_set(&IMAGE) && !values.is_set(&LAYERS) {
             return refuse_alone(invocation).map(|()| None);
         }
-        let store = match values.text(&STORE).or_else(|| invocation.env("DAYFLY_STORE")) {
-            Some(path) => container::absolute(path)?,
-            None => rootfs::places::store(|name| invocation.env(name)).map_err(Failure::new)?,
-        };
+        let store = store(values, invocation.args)?;
         let network = match values.is_set(&IMAGE) {
             true => Asked::of(invocation)?,
             false => Asked::None,
@@ -78,6 +75,15 @@ impl Places {
             layers,
             image,
         })
+    }
+}
+
+/// Returns the directory of the image store.
+pub fn store(values: &Values<'_>, args: sys::Args) -> Result<String, Failure> {
+    let env = |name: &str| args.env(name).filter(|text| !text.is_empty());
+    match values.text(&STORE).or_else(|| env("DAYFLY_STORE")) {
+        Some(path) => Ok(container::absolute(path)?),
+        None => rootfs::places::store(env).map_err(Failure::new),
     }
 }
 

@@ -18,13 +18,15 @@ program.
 With --image, no bundle is needed: configuration and layers are those of an
 image of the store (\"dayfly image\"), and the arguments are the command to run,
 \"run --image REF [COMMAND [ARG...]]\". REF is a name, the last part of a name if
-it is unambiguous, or a prefix of a digest. The container is removed when its
-program ends; with -d, it exists, stopped, until \"dayfly delete\". If the kernel
-supports it, layers are assembled without an entry in the host's mount table.
-With --userns auto, all files belong to a range of ids that no other container
-uses. The range is part of those that /etc/subuid and /etc/subgid grant to the
-user dayfly or containers. For users other than root, the container has a user
-namespace with the ids that these files grant to the user.
+it is unambiguous, or a prefix of a digest. \"run REF [COMMAND [ARG...]]\" is the
+same, unless the working directory is a bundle and no option is for images. The
+container is removed when its program ends; with -d, it exists, stopped, until
+\"dayfly delete\". If the kernel supports it, layers are assembled without an
+entry in the host's mount table. With --userns auto, all files belong to a range
+of ids that no other container uses. The range is part of those that /etc/subuid
+and /etc/subgid grant to the user dayfly or containers. For users other than
+root, the container has a user namespace with the ids that these files grant to
+the user.
 
 With --template, a template (\"dayfly template\") forks the program instead of
 executing it, \"run --template NAME [ARG...]\". The arguments follow those of the
