@@ -5,6 +5,7 @@
 //! `rootfs::look` the look-up of users in the layers.
 
 mod files;
+pub(crate) mod settings;
 mod user;
 
 use alloc::boxed::Box;
@@ -14,11 +15,12 @@ use alloc::vec::Vec;
 
 use rootfs::{EtcFile, Layers};
 use rustix::io::Errno;
-use spec::resources::{Cpu, Memory, Pids};
+use spec::resources::Resources;
 use spec::{InRoot, Mount, Namespace, NamespaceKind, Process, Spec, Str};
 use sys::Context;
 
 use crate::Error;
+use settings::Settings;
 
 /// The gid of the group tty.
 const TTY: u32 = 5;
@@ -26,8 +28,6 @@ const TTY: u32 = 5;
 pub(crate) const NAME: &str = "run.dayfly.image";
 /// The largest length of a host name in bytes (sethostname(2)).
 const LONGEST_NAME: usize = 64;
-/// The period of the CPU quota, in microseconds.
-const PERIOD: u64 = 100_000;
 /// The path of `--init`'s program in the container. It is on the tmpfs /dev, so that the root filesystem is not
 /// changed.
 pub const REAPER: &str = "/dev/init";
@@ -59,24 +59,15 @@ pub struct ImageRun<'a> {
     /// Mounts besides the default ones.
     pub mounts: Vec<Mount<'a>>,
     /// The limits.
-    pub limits: Limits,
+    pub limits: Resources,
+    /// Settings that few containers have.
+    pub settings: Settings<'a>,
     /// The network.
     pub network: Network<'a>,
     /// The path of the binary that runs as init and reaps orphans (`--init`): dayfly's own binary.
     pub reaper: Option<String>,
     /// The size of the log in bytes, if the output is kept.
     pub log: Option<u64>,
-}
-
-/// Limits of a container that runs an image.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Limits {
-    /// Memory, in bytes.
-    pub memory: Option<i64>,
-    /// CPU time, in thousandths of a CPU.
-    pub milli_cpus: Option<u32>,
-    /// The number of processes and threads.
-    pub pids: Option<i64>,
 }
 
 /// The network of a container that runs an image.
@@ -98,6 +89,7 @@ impl<'a> ImageRun<'a> {
         if let Some(root) = &mut spec.root {
             root.readonly |= self.read_only;
         }
+        self.settings.apply(spec);
         let name = self.host_name(id);
         let linux = spec.linux.as_ref();
         if self.hostname.is_some()
@@ -115,7 +107,7 @@ impl<'a> ImageRun<'a> {
         }
         self.add_mounts(spec);
         self.check_reaper(spec)?;
-        self.limits.add(spec);
+        self.add_limits(spec);
         if self.network != Network::None {
             let linux = spec.linux.get_or_insert_default();
             linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::Network);
@@ -135,12 +127,14 @@ impl<'a> ImageRun<'a> {
         if let Some(cwd) = self.cwd {
             process.cwd = Str::new(cwd);
         }
-        self.user.map_or(Ok(()), |user| self.set_user(process, user, layers))
+        self.user.map_or(Ok(()), |user| self.set_user(process, user, layers))?;
+        self.settings.apply_to(process);
+        Ok(())
     }
 
     /// Returns the container's own files in /etc.
     pub(crate) fn files(&self, spec: &Spec<'_>, id: &str) -> Vec<EtcFile> {
-        files::files(self.host_name(id), self.network, spec)
+        files::files(self.host_name(id), self.network, &self.settings, spec)
     }
 
     fn host_name<'n>(&self, id: &'n str) -> &'n str
@@ -166,6 +160,20 @@ impl<'a> ImageRun<'a> {
                 None => spec.mounts.push(mount),
             }
         }
+    }
+
+    /// Sets limits in place of the image's.
+    fn add_limits(&self, spec: &mut Spec<'a>) {
+        let Resources { memory, cpu, pids, block_io, .. } = &self.limits;
+        if !self.limits.has_limits() {
+            return;
+        }
+        let linux = spec.linux.get_or_insert_default();
+        let resources = linux.resources.get_or_insert_with(Box::default);
+        resources.memory = memory.clone().or(resources.memory.take());
+        resources.cpu = cpu.clone().or(resources.cpu.take());
+        resources.pids = pids.clone().or(resources.pids.take());
+        resources.block_io = block_io.clone().or(resources.block_io.take());
     }
 
     /// Refuses `--init` in two cases: if a container without a user namespace has CAP_SYS_ADMIN, with which it could
@@ -230,27 +238,6 @@ impl<'a> ImageRun<'a> {
             process.env.retain(|entry| !entry.starts_with("HOME="));
         }
         Ok(())
-    }
-}
-
-impl Limits {
-    fn add(self, spec: &mut Spec<'_>) {
-        if self == Self::default() {
-            return;
-        }
-        let linux = spec.linux.get_or_insert_default();
-        let resources = linux.resources.get_or_insert_with(Box::default);
-        if self.memory.is_some() {
-            resources.memory = Some(Memory { limit: self.memory, ..Memory::default() });
-        }
-        if let Some(milli) = self.milli_cpus {
-            let quota = i64::from(milli) * PERIOD.cast_signed() / 1000;
-            resources.cpu =
-                Some(Cpu { quota: Some(quota), period: Some(PERIOD), ..Cpu::default() });
-        }
-        if self.pids.is_some() {
-            resources.pids = Some(Pids { limit: self.pids });
-        }
     }
 }
 

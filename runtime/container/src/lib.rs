@@ -68,7 +68,8 @@ pub use error::Error;
 pub use exec::{ExecOptions, ProcessDocument};
 pub use features::{Features, features};
 pub use host_cache::clear as clear_cache;
-pub use image::{ImageRun, Limits, Network, REAPER};
+pub use image::settings::{STOP_SIGNAL, Settings};
+pub use image::{ImageRun, Network, REAPER};
 #[cfg(dayfly_faults)]
 pub use launch::fault::arm as arm_fault;
 pub use layered::free_ids;

@@ -1,6 +1,9 @@
 //! The options of `run --image`, except the options for the root filesystem.
 
-use container::{ImageRun, Limits, Network};
+mod settings;
+
+use ::spec::resources::{Pids, Resources};
+use container::{ImageRun, Network};
 use rustix::fs::{CWD, readlinkat, stat};
 
 use super::*;
@@ -12,6 +15,8 @@ const LOG: u64 = 8 << 20;
 const LOGS: core::ops::RangeInclusive<i64> = 4096..=1 << 40;
 /// The smallest permitted memory limit, in bytes: roughly the memory that the start of a container needs.
 const LEAST_MEMORY: i64 = 512 << 10;
+/// The period of the CPU quota of --cpus, in microseconds.
+const PERIOD: u64 = 100_000;
 /// The permitted limits of CPU time, in thousandths of a CPU; the kernel refuses less than a hundredth of a CPU.
 const MILLI_CPUS: core::ops::RangeInclusive<i128> = 10..=10_000_000;
 
@@ -46,21 +51,30 @@ pub fn image<'a>(
         hostname: host_name(values.text(&HOSTNAME))?,
         mounts: volumes::mounts(values)?,
         limits: limits(invocation)?,
+        settings: settings::settings(values)?,
         network,
         reaper: if values.flag(&INIT) { Some(reaper(invocation)?) } else { None },
         log: if is_kept { Some(log_size(values.text(&LOG_SIZE))?) } else { None },
     })
 }
 
-/// Returns the variables given by `--env`. A variable that is given only by its name is copied from the caller's
-/// environment.
+/// Returns the variables given by `--env-file`, then those given by `--env`. A variable that is given only by its name
+/// is copied from the caller's environment.
 fn environment<'a>(invocation: &Invocation<'a>) -> Result<Vec<&'a str>, Failure> {
     let callers = |name: &str| {
         let mut all = invocation.args.environment().filter_map(|entry| entry.to_str().ok());
         all.find(|entry| entry.split_once('=').is_some_and(|(has, _)| has == name))
     };
-    let entries = invocation.values.texts(&ENV);
+    let mut entries = Vec::new();
+    for path in invocation.values.texts(&ENV_FILE) {
+        // The text is needed until the program is executed.
+        let text: &str = sys::fs::read_text(path).context("read", path)?.leak();
+        let lines = text.lines().map(str::trim_start);
+        entries.extend(lines.filter(|line| !line.is_empty() && !line.starts_with('#')));
+    }
+    entries.extend(invocation.values.texts(&ENV));
     entries
+        .into_iter()
         .filter_map(|entry| match entry.find('=') {
             Some(0) => Some(Err(failure!("--env {entry}: the name of the variable is missing"))),
             Some(_) => Some(Ok(entry)),
@@ -104,18 +118,17 @@ fn host_name(name: Option<&str>) -> Result<Option<&str>, Failure> {
     }
 }
 
-fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
+fn limits(invocation: &Invocation<'_>) -> Result<Resources, Failure> {
     let values = invocation.values;
-    let memory = values.text(&RUN_MEMORY).map(|text| {
+    if let Some(text) = values.text(&RUN_MEMORY) {
         let bytes = size::parse(text).map_err(|error| failure!("--memory {text}: {error}"))?;
-        match bytes {
-            -1 | LEAST_MEMORY.. => Ok(bytes),
-            _ => Err(failure!(
+        if !matches!(bytes, -1 | LEAST_MEMORY..) {
+            return Err(failure!(
                 "--memory {text}: no container starts with less than {} KiB",
                 LEAST_MEMORY >> 10
-            )),
+            ));
         }
-    });
+    }
     let milli_cpus = values.text(&CPUS).map(|text| {
         decimal(text, 1000)
             .filter(|milli| MILLI_CPUS.contains(milli))
@@ -130,7 +143,17 @@ fn limits(invocation: &Invocation<'_>) -> Result<Limits, Failure> {
         }
         number => number,
     };
-    Ok(Limits { memory: memory.transpose()?, milli_cpus: milli_cpus.transpose()?, pids })
+    let mut limits = update::from_options(values)?;
+    if let Some(milli) = milli_cpus.transpose()? {
+        let cpu = limits.cpu.get_or_insert_default();
+        if cpu.quota.is_some() || cpu.period.is_some() {
+            return Err(Failure::new("--cpus sets --cpu-quota and --cpu-period: leave these out"));
+        }
+        cpu.quota = Some(i64::from(milli) * PERIOD.cast_signed() / 1000);
+        cpu.period = Some(PERIOD);
+    }
+    limits.pids = pids.map(|limit| Pids { limit: Some(limit) });
+    Ok(limits)
 }
 
 fn log_size(text: Option<&str>) -> Result<u64, Failure> {

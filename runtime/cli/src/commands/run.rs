@@ -2,6 +2,9 @@
 
 use container::{CreateOptions, Error, RunOptions, TemplateUse};
 
+use rustix::fs::{Mode, OFlags, open, unlink};
+use rustix::io::write;
+
 use super::layers::new_id;
 use super::*;
 
@@ -63,7 +66,16 @@ fn start(invocation: &Invocation<'_>, create: CreateOptions<'_>) -> Result<i32, 
         keep: values.flag(&KEEP),
         no_subreaper: values.flag(&NO_SUBREAPER),
     };
-    let status = container::run(&store, &options).map_err(|error| match &error {
+    if let Some(path) = values.text(&CIDFILE) {
+        write_id(path, id)?;
+    }
+    let status = container::run(&store, &options).inspect_err(|_| {
+        if let Some(path) = values.text(&CIDFILE) {
+            // There is no such container.
+            let _ = unlink(path);
+        }
+    });
+    let status = status.map_err(|error| match &error {
         Error::NoConfiguration(_)
             if image.is_none() && !values.is_set(&BUNDLE) && !values.is_set(&CONFIG) =>
         {
@@ -82,6 +94,13 @@ fn start(invocation: &Invocation<'_>, create: CreateOptions<'_>) -> Result<i32, 
         print(&format!("{id}\n"))?;
     }
     Ok(status)
+}
+
+/// Writes the container's id to a new file.
+fn write_id(path: &str, id: &str) -> Result<(), Failure> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let file = open(path, flags, Mode::from_raw_mode(0o644)).context("create", path)?;
+    write(&file, id.as_bytes()).map(drop).context("write", path).map_err(Failure::from)
 }
 
 /// Returns the advice for the error that the container needs a terminal and this command has none.

@@ -2,12 +2,10 @@
 
 use core::time::Duration;
 
-use container::{Error, Status};
+use container::{Error, STOP_SIGNAL, Status};
 
 use super::*;
 
-/// The annotation that contains the stop signal from the image's configuration (image-spec, conversion.md).
-const SIGNAL: &str = "org.opencontainers.image.stopSignal";
 /// The default time to wait for the program's exit, as in Docker and Podman.
 const PATIENCE: Duration = Duration::from_secs(10);
 const KILL: i32 = 9;
@@ -17,10 +15,10 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let limit =
         invocation.values.text(&STOP_TIME).map_or(Ok(PATIENCE), |text| limit("time", text))?;
     let state = container.state()?;
-    let signal = match state.annotations.get(SIGNAL) {
+    let signal = match state.annotations.get(STOP_SIGNAL) {
         None => signal::TERM,
         Some(text) => signal::parse(text)
-            .ok_or_else(|| failure!("unknown signal {text:?} in the annotation {SIGNAL}"))?,
+            .ok_or_else(|| failure!("unknown signal {text:?} in the annotation {STOP_SIGNAL}"))?,
     };
     for (signal, limit) in [(signal, limit), (KILL, PATIENCE)] {
         match container.kill(signal) {

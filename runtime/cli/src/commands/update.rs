@@ -31,7 +31,7 @@ fn read(file: &str, tell: &dyn Fn(&str)) -> Result<Resources, Failure> {
 }
 
 /// Returns the resources that options set. All other resources are absent in the result, so they stay unchanged.
-fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
+pub(super) fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
     // The kernel has removed both limits. The two options are parsed only to report invalid values.
     size_in(values, &KERNEL_MEMORY)?;
     size_in(values, &KERNEL_MEMORY_TCP)?;
@@ -48,7 +48,7 @@ fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         check_before_update: None,
     };
     let cpu = Cpu {
-        shares: number_in(values, &CPU_SHARE)?,
+        shares: number_in(values, &CPU_SHARE)?.or(number_in(values, &CPU_SHARES)?),
         quota: number_in(values, &CPU_QUOTA)?,
         burst: number_in(values, &CPU_BURST)?,
         period: number_in(values, &CPU_PERIOD)?,

@@ -41,7 +41,10 @@ pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
     let others = values
         .texts(&MOUNT)
         .map(|text| mount(text).map_err(|reason| failure!("--mount {text}: {reason}")));
-    let mut all = volumes.chain(others).collect::<Result<Vec<_>, _>>()?;
+    let memory = values
+        .texts(&TMPFS)
+        .map(|text| in_memory(text).map_err(|reason| failure!("--tmpfs {text}: {reason}")));
+    let mut all = volumes.chain(others).chain(memory).collect::<Result<Vec<_>, _>>()?;
     for (at, mount) in all.iter().enumerate() {
         if all.iter().take(at).any(|other| other.destination == mount.destination) {
             let place = &mount.destination;
@@ -168,6 +171,18 @@ fn mount<'a>(text: &'a str) -> Result<Mount<'a>, String> {
     }
 }
 
+/// Reads `DEST[:OPTIONS]` of `--tmpfs`.
+fn in_memory<'a>(text: &'a str) -> Result<Mount<'a>, String> {
+    let (destination, options) = text.split_once(':').unwrap_or((text, ""));
+    let words = options.split(',').filter(|word| !word.is_empty());
+    let (data, words): (Vec<&str>, Vec<&str>) = words.partition(|word| {
+        let key = word.split_once('=').map_or("", |(key, _)| key);
+        ["size", "mode", "uid", "gid", "nr_inodes", "huge"].contains(&key)
+    });
+    let words = ["noexec"].into_iter().chain(words).map(Str::new).collect();
+    tmpfs(destination, words, data.into_iter().map(String::from).collect())
+}
+
 fn tmpfs<'a>(
     destination: &'a str,
     words: Vec<Str<'a>>,
@@ -221,6 +236,16 @@ mod tests {
             let error = volume(text).unwrap_err();
             assert!(error.contains(reason), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn file_systems_in_memory() {
+        let of = |text| in_memory(text).map(|mount| words(&mount).join(","));
+        assert_eq!(of("/t").as_deref(), Ok("nosuid,nodev,mode=1777,noexec"));
+        let all = of("/t:size=1m,mode=700,exec");
+        assert_eq!(all.as_deref(), Ok("nosuid,nodev,mode=1777,noexec,exec,size=1m,mode=700"));
+        assert!(of("/t:colour=red").unwrap_err().contains("no option \"colour=red\""));
+        assert!(of("t").unwrap_err().contains("must be an absolute path"));
     }
 
     #[test]

@@ -64,8 +64,8 @@ pub static OPTIONS_OF_RUN: &[(&[&str], &str)] = &[
     (&["pull"], "\"dayfly image pull\" gets an image"),
     (&["restart"], "dayfly has no process that stays; a service manager can restart a container"),
     (
-        &["privileged", "cap-add", "cap-drop", "device", "security-opt", "sysctl", "ulimit"],
-        "a bundle's config.json says so, or an engine that runs dayfly",
+        &["privileged"],
+        "--cap-add, --device and --security-opt seccomp=unconfined give single rights; podman --runtime dayfly gives all",
     ),
     (&["log-driver", "log-opt"], "-d keeps the output for \"dayfly logs\", up to --log-size"),
     (&["gpus"], "\"podman --runtime dayfly run --device nvidia.com/gpu=all\" takes devices by CDI"),

@@ -11,6 +11,7 @@ use spec::Spec;
 use sys::fs::{Owned, read_owned_at};
 
 use super::Network;
+use super::settings::Settings;
 
 /// The largest size in bytes of a copied file.
 const LONGEST: usize = 1 << 16;
@@ -20,9 +21,15 @@ const LOCALHOST: &str = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-
 /// /etc/resolv.conf are based on the host's files. With another network namespace, /etc/resolv.conf contains the host's
 /// name servers without those on the loopback device. If all name servers of the host are on the loopback device,
 /// /etc/resolv.conf contains the name servers that systemd-resolved forwards to. Without a network, /etc/resolv.conf is
-/// not among the files.
-pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<EtcFile> {
+/// not among the files. `settings` can add lines to /etc/hosts, and replace /etc/resolv.conf.
+pub(super) fn files(
+    name: &str,
+    network: Network<'_>,
+    settings: &Settings<'_>,
+    spec: &Spec<'_>,
+) -> Vec<EtcFile> {
     let resolver = match network {
+        _ if settings.resolver.is_some() => settings.resolver.clone(),
         Network::None => None,
         Network::Host => of_host("/etc/resolv.conf"),
         Network::Join(_) => of_host("/etc/resolv.conf")
@@ -32,7 +39,8 @@ pub(super) fn files(name: &str, network: Network<'_>, spec: &Spec<'_>) -> Vec<Et
         Network::Host => of_host("/etc/hosts"),
         Network::None | Network::Join(_) => None,
     };
-    let hosts = with_name(hosts.as_deref().unwrap_or(LOCALHOST), name);
+    let mut hosts = with_name(hosts.as_deref().unwrap_or(LOCALHOST), name);
+    hosts.push_str(&settings.hosts);
     let all = [
         ("hostname", Some(format!("{name}\n"))),
         ("hosts", Some(hosts)),
@@ -136,7 +144,7 @@ mod tests {
     fn nothing_below_a_mount() {
         let mut spec = Spec::default();
         let names = |spec: &Spec<'_>| {
-            let all = files("web", Network::None, spec).into_iter();
+            let all = files("web", Network::None, &Settings::default(), spec).into_iter();
             all.map(|file| file.name.into_string().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(names(&spec), ["hostname", "hosts"]);

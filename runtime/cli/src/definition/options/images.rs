@@ -1,6 +1,6 @@
 //! The options of `run` for containers that run an image, and those of `logs`.
 
-use super::{CWD, ENV, INTERACTIVE, MEMORY_HELP, PIDS_LIMIT, TTY};
+use super::*;
 use crate::option::{Kind, Opt};
 
 /// The image to run.
@@ -58,6 +58,100 @@ pub const MOUNT: Opt = Opt::new(
 /// The memory limit.
 pub const RUN_MEMORY: Opt = Opt::new("-m, --memory BYTES", MEMORY_HELP);
 
+/// Variables from a file.
+pub const ENV_FILE: Opt = Opt::new(
+    "--env-file FILE",
+    "set the environment variables that a file lists, NAME=VALUE or NAME a line; repeatable",
+)
+.kind(Kind::Texts);
+/// A tmpfs.
+pub const TMPFS: Opt = Opt::new(
+    "--tmpfs DEST[:OPTIONS]",
+    "mount a tmpfs, by default noexec; options such as size=64m, mode=700 or exec are joined by commas; repeatable",
+)
+.kind(Kind::Texts);
+/// An annotation.
+pub const LABEL: Opt =
+    Opt::new("-l, --label NAME=VALUE", "set an annotation of the container; repeatable")
+        .kind(Kind::Texts);
+/// An annotation.
+pub const ANNOTATION: Opt =
+    Opt::new("--annotation NAME=VALUE", "the same as --label").kind(Kind::Texts);
+/// The file for the id.
+pub const CIDFILE: Opt =
+    Opt::new("--cidfile FILE", "write the container's id to this file, which must not exist")
+        .destroys();
+/// The size of /dev/shm.
+pub const SHM_SIZE: Opt =
+    Opt::new("--shm-size BYTES", "size of /dev/shm, such as 256m (default: 62.5 MiB)");
+/// Adds a capability.
+pub const CAP_ADD: Opt = Opt::new(
+    "--cap-add CAPABILITY",
+    "add a capability, such as NET_ADMIN, or ALL; the image's seccomp filter stays; repeatable",
+)
+.kind(Kind::Texts);
+/// Removes a capability.
+pub const CAP_DROP: Opt =
+    Opt::new("--cap-drop CAPABILITY", "remove a capability, or ALL; repeatable").kind(Kind::Texts);
+/// A device of the host.
+pub const DEVICE: Opt = Opt::new(
+    "--device HOST[:CONTAINER[:rwm]]",
+    "make a device of the host accessible, to read, write and mknod; repeatable",
+)
+.kind(Kind::Texts);
+/// A resource limit.
+pub const ULIMIT: Opt = Opt::new(
+    "--ulimit NAME=SOFT[:HARD]",
+    "set a resource limit, such as nofile=1024:4096; -1 is no limit; repeatable",
+)
+.kind(Kind::Texts);
+/// A kernel parameter.
+pub const SYSCTL: Opt = Opt::new(
+    "--sysctl NAME=VALUE",
+    "set a kernel parameter of the container's namespaces, such as net.core.somaxconn=1024; repeatable",
+)
+.kind(Kind::Texts);
+/// A line of /etc/hosts.
+pub const ADD_HOST: Opt =
+    Opt::new("--add-host NAME:ADDRESS", "add a line to /etc/hosts; repeatable").kind(Kind::Texts);
+/// A name server.
+pub const DNS: Opt =
+    Opt::new("--dns ADDRESS", "name server in /etc/resolv.conf, instead of the host's; repeatable")
+        .kind(Kind::Texts);
+/// A search domain.
+pub const DNS_SEARCH: Opt =
+    Opt::new("--dns-search DOMAIN", "search domain in /etc/resolv.conf; repeatable")
+        .kind(Kind::Texts);
+/// An option of the resolver.
+pub const DNS_OPTION: Opt =
+    Opt::new("--dns-option OPTION", "option in /etc/resolv.conf; repeatable").kind(Kind::Texts);
+/// The signal of `stop`.
+pub const STOP_WITH: Opt =
+    Opt::new("--stop-signal SIGNAL", "signal with which \"dayfly stop\" asks the program to end");
+/// Options for the container's security.
+pub const SECURITY_OPT: Opt =
+    Opt::new("--security-opt OPTION", "no-new-privileges or seccomp=unconfined; repeatable")
+        .kind(Kind::Texts);
+/// Supplementary groups.
+pub const GROUP_ADD: Opt =
+    Opt::new("--group-add GID", "add a supplementary group id; repeatable").kind(Kind::Texts);
+/// The score for the OOM killer.
+pub const OOM_SCORE_ADJ: Opt =
+    Opt::new("--oom-score-adj N", "adjustment of the OOM killer's score, -1000 to 1000")
+        .kind(Kind::Integer);
+/// The PID namespace.
+pub const PID: Opt = Opt::new("--pid WHOSE", "PID namespace: private (default) or host");
+/// The IPC namespace.
+pub const IPC: Opt = Opt::new("--ipc WHOSE", "IPC namespace: private (default) or host");
+/// The UTS namespace.
+pub const UTS: Opt = Opt::new("--uts WHOSE", "UTS namespace: private (default) or host");
+/// The cgroup namespace.
+pub const CGROUPNS: Opt =
+    Opt::new("--cgroupns WHOSE", "cgroup namespace: private (default) or host");
+/// The weight of CPU time.
+pub const CPU_SHARES: Opt =
+    Opt::new("-c, --cpu-shares SHARES", "weight of CPU time, 2 to 262144 (default: 1024)");
+
 /// The limit of CPU time.
 pub const CPUS: Opt =
     Opt::new("--cpus NUMBER", "CPU time that the container may use, in CPUs, such as 1.5");
@@ -98,6 +192,37 @@ pub const OF_IMAGES: &[&Opt] = &[
     &NETWORK,
     &INIT,
     &LOG_SIZE,
+    &ENV_FILE,
+    &TMPFS,
+    &LABEL,
+    &ANNOTATION,
+    &CIDFILE,
+    &STOP_WITH,
+    &SHM_SIZE,
+    &CAP_ADD,
+    &CAP_DROP,
+    &SECURITY_OPT,
+    &DEVICE,
+    &ULIMIT,
+    &SYSCTL,
+    &ADD_HOST,
+    &DNS,
+    &DNS_SEARCH,
+    &DNS_OPTION,
+    &GROUP_ADD,
+    &OOM_SCORE_ADJ,
+    &PID,
+    &IPC,
+    &UTS,
+    &CGROUPNS,
+    &MEMORY_RESERVATION,
+    &MEMORY_SWAP,
+    &CPU_SHARES,
+    &CPU_PERIOD,
+    &CPU_QUOTA,
+    &CPUSET_CPUS,
+    &CPUSET_MEMS,
+    &BLKIO_WEIGHT,
 ];
 
 /// Continues to print new output until the program exits.
