@@ -21,6 +21,9 @@ const CASES: &[Case] = &[
     case!(what_was_meant).unlike_runc(),
     case!(json_alone_for_programs).unlike_runc(),
     case!(aliases).unlike_runc(),
+    case!(several_at_once).unlike_runc(),
+    case!(inspected).unlike_runc(),
+    case!(statistics_of_several).unlike_runc(),
     case!(one_line_a_container).unlike_runc(),
     case!(no_format_of_that_suffix).unlike_runc(),
     case!(run_has_two_forms).unlike_runc(),
@@ -90,12 +93,87 @@ fn aliases(bed: &Bed) {
     }
     assert!(bed.call(&["ps"]).run().ok().stdout.starts_with("ID"));
     assert!(bed.call(&["ps", &c.id]).run().ok().stdout.contains("sleep"));
-    let state = |word: &str| bed.call(&[word, &c.id]).run().ok().stdout;
-    assert_eq!(state("inspect"), state("state"));
-    bed.call(&["rm", "-f", &c.id]).run().ok();
-    assert!(!c.exists());
+    for words in [&["ps", "-aq"][..], &["ps", "-q", "-a"], &["ls", "-aq"]] {
+        assert_eq!(bed.call(words).run().ok().stdout, format!("{}\n", c.id), "{words:?}");
+    }
+    assert!(bed.call(&["top", &c.id]).run().ok().stdout.contains("sleep"));
     let printed = |word| bed.call_bare(&[word]).run().ok().stdout;
     assert_eq!(printed("version"), printed("--version"));
+}
+
+fn several_at_once(bed: &Bed) {
+    let make =
+        || bed.bundle().sh("trap 'exit 0' TERM; while :; do sleep 0.05; done").make().detached();
+    let all = [make(), make(), make()];
+    let ids = all.each_ref().map(|c| c.id.as_str());
+    all.iter().for_each(|c| wait::until_true("the trap to be set", || catches(c, 15)));
+    bed.call(&["kill", "-s", "TERM", ids[0], ids[1]]).run().ok();
+    all[..2].iter().for_each(|c| c.wait_status("stopped"));
+    bed.call(&["stop", ids[1], ids[2]]).run().ok();
+    all[2].wait_status("stopped");
+    let outcome = bed.call(&["rm", "nobody", ids[0], "no-one", ids[1]]).run().exits(1);
+    assert!(outcome.stderr.contains("warning: container does not exist: nobody\n"), "{outcome}");
+    assert!(outcome.stderr.contains("error: container does not exist: no-one\n"), "{outcome}");
+    assert!(!all[0].exists() && !all[1].exists() && all[2].exists());
+    // runc's commands take one.
+    let outcome = bed.call(&["delete", ids[2], "other"]).run().exits(1);
+    assert!(outcome.stderr.contains("\"delete\" requires exactly 1 argument(s)"), "{outcome}");
+    bed.call(&["rm", "-fv", ids[2]]).run().ok();
+    assert!(!all[2].exists());
+}
+
+fn inspected(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).set("/process/env", json!(["PATH=/bin", "A=1"]));
+    let c = c.mount("tmpfs", "memory", "/tmp", &["size=1m"]).make().detached();
+    let seen = |words: &[&str]| {
+        let outcome = bed.call(&[&["inspect"], words].concat()).run().ok();
+        serde_json::from_str::<serde_json::Value>(&outcome.stdout).expect("JSON")
+    };
+    let mut first = seen(&[&c.id])[0].take();
+    assert_eq!(first["process"]["env"][1], "A=1");
+    let mounts = first["mounts"].as_array().expect("mounts");
+    let on_tmp = mounts.iter().find(|mount| mount["destination"] == "/tmp").expect("a mount");
+    assert_eq!((&on_tmp["type"], &on_tmp["source"]), (&json!("tmpfs"), &json!("memory")));
+    for key in ["process", "limits", "mounts"] {
+        first.as_object_mut().expect("object").remove(key).expect(key);
+    }
+    first["owner"].take();
+    let mut state = c.state();
+    state["owner"].take();
+    assert_eq!(first, state, "the rest is the state");
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    let both = seen(&[&c.id, &c.id]);
+    assert_eq!((&both[1]["status"], &both[1]["mounts"]), (&json!("stopped"), &json!([])));
+}
+
+fn statistics_of_several(bed: &Bed) {
+    let busy = bed.bundle().sh("while :; do :; done").make().detached();
+    let idle = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    let text = bed.call(&["stats", "--no-stream"]).run().ok().stdout;
+    let row = |id: &str| {
+        let line = text.lines().find(|line| line.starts_with(id)).expect("a row");
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let percent = |id: &str| row(id)[1].trim_end_matches('%').parse::<f64>().expect("a number");
+    // Only a host with the controller counts CPU time per cgroup; cgroup v2 always does.
+    if bed.view == dayfly_tests::view::View::V2
+        || std::path::Path::new("/sys/fs/cgroup/cpuacct").exists()
+    {
+        assert!(percent(&busy.id) > percent(&idle.id), "{text}");
+    }
+    assert_eq!(text.lines().count(), 3, "{text}");
+    busy.kill("KILL").ok();
+    busy.wait_status("stopped");
+    let text = bed.call(&["stats", "--no-stream"]).run().ok().stdout;
+    assert!(!text.contains(&busy.id) && text.contains(&idle.id), "{text}");
+    let _ = bed.call(&["stats", &busy.id]).run().fails_once(1, "is not running");
+    // Without the option, a table each second until the end of the last container.
+    let stats = bed.call(&["stats", &idle.id]).spawn();
+    std::thread::sleep(Duration::from_millis(1500));
+    idle.kill("KILL").ok();
+    let text = stats.wait().ok().stdout;
+    assert!(text.matches("CONTAINER").count() >= 3, "{text}");
 }
 
 /// Returns the output of `dayfly ARGS…` on a terminal with this many columns.

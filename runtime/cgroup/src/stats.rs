@@ -16,6 +16,8 @@ use alloc::vec::Vec;
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
 use serde::Serialize;
 
+use crate::controller::Controller;
+use crate::v1::find;
 use crate::{Cgroup, Error};
 
 /// The part of the data of a `stats` event that comes from a cgroup.
@@ -252,6 +254,31 @@ impl Cgroup {
             (None, Some(unified)) => unified::stats(&unified.directory),
             _ => legacy::stats(&self.legacy),
         }
+    }
+}
+
+impl Cgroup {
+    /// Returns the limit of CPU time, in CPUs, if there is one.
+    ///
+    /// # Errors
+    /// As [`Cgroup::stats`].
+    pub fn cpus(&self) -> Result<Option<f64>, Error> {
+        let text = match (find(&self.legacy, Controller::Cpu), &self.unified) {
+            (Some(cpu), _) => {
+                cpu.read("cpu.cfs_quota_us")? + " " + &cpu.read("cpu.cfs_period_us")?
+            }
+            (None, Some(unified)) => {
+                optional(unified.directory.read("cpu.max").map_err(Error::from))?
+                    .unwrap_or_default()
+            }
+            (None, None) => return Ok(None),
+        };
+        // Without a limit, the quota is "max" or -1.
+        let mut numbers = text.split_ascii_whitespace().map(str::parse::<u32>);
+        Ok(match (numbers.next(), numbers.next()) {
+            (Some(Ok(quota)), Some(Ok(period))) => Some(f64::from(quota) / f64::from(period)),
+            _ => None,
+        })
     }
 }
 

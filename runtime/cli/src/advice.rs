@@ -11,7 +11,7 @@ use spec::word;
 
 use crate::NAME;
 use crate::definition::engines::{COMMANDS as OF_ENGINES, OPTIONS_OF_RUN};
-use crate::definition::{ALIASES, COMMANDS, Command, GLOBALS, Options, find};
+use crate::definition::{ALIASES, Alias, COMMANDS, Command, GLOBALS, Options, find};
 use crate::failure::Failure;
 use crate::help::{PROGRAM, usage};
 use crate::usage::UsageError;
@@ -32,9 +32,12 @@ pub(crate) fn unknown(name: &str) -> Failure {
 
 /// Returns the names that a misspelt command may have meant.
 fn guesses() -> impl Iterator<Item = &'static str> {
-    let aliases = ALIASES.iter().filter(|alias| {
-        alias.words.first().and_then(|word| find(word)).is_none_or(|command| command.is_guessed)
-    });
+    let is_guessed = |alias: &&Alias| match alias.words {
+        ["image", word, ..] => ["ls", "pull", "history"].contains(word),
+        [word, ..] => find(word).is_none_or(|command| command.is_guessed),
+        [] => false,
+    };
+    let aliases = ALIASES.iter().filter(is_guessed);
     let commands = COMMANDS.iter().filter(|command| command.is_guessed);
     commands.map(|command| command.name).chain(aliases.map(|alias| alias.name))
 }

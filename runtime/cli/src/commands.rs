@@ -2,11 +2,13 @@
 
 pub(crate) mod cache;
 pub(crate) mod checkpoint;
+pub(crate) mod cp;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod events;
 pub(crate) mod exec;
 mod image_options;
+pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod layers;
 pub(crate) mod list;
@@ -15,8 +17,10 @@ mod network;
 pub(crate) mod plan;
 pub(crate) mod ps;
 pub(crate) mod restore;
+pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod spec;
+pub(crate) mod stats;
 pub(crate) mod stop;
 pub(crate) mod template;
 mod tool;
@@ -72,6 +76,22 @@ pub(crate) fn state(invocation: &Invocation<'_>) -> Result<(), Failure> {
 /// Prints the features of this build of dayfly.
 pub(crate) fn features(_: &Invocation<'_>) -> Result<(), Failure> {
     print(&format::features::text()?)
+}
+
+/// Calls `run` for each argument, also after a failure. Returns the last failure; those before it are printed.
+fn each(
+    invocation: &Invocation<'_>,
+    mut run: impl FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut last = Ok(());
+    for id in invocation.arguments {
+        if let Err(failure) = run(id)
+            && let Err(earlier) = core::mem::replace(&mut last, Err(failure))
+        {
+            (invocation.warn.print)(&earlier.message);
+        }
+    }
+    last
 }
 
 /// Prints a command's result in one write.

@@ -197,18 +197,33 @@ impl Alias {
 /// Every alias. The word `version` means the same as `--version`.
 pub static ALIASES: &[Alias] = &[
     Alias::new("ls", &["list"]),
-    // With a container as argument, `ps` is runc's command.
+    // With a container as argument, `ps` is runc's command. runc has none of the options of `list`.
     Alias { stands_alone: true, ..Alias::new("ps", &["list"]) },
-    Alias::new("rm", &["delete"]),
-    Alias::new("inspect", &["state"]),
+    Alias::new("top", &["ps"]),
+    Alias::new("unpause", &["resume"]),
     Alias::new("images", &["image", "ls"]),
     Alias::new("pull", &["image", "pull"]),
+    Alias::new("rmi", &["image", "rm"]),
+    Alias::new("tag", &["image", "tag"]),
+    Alias::new("save", &["image", "save"]),
+    Alias::new("load", &["image", "load"]),
+    Alias::new("history", &["image", "history"]),
     Alias::new("version", &["version"]),
 ];
 
 /// Returns the alias with this name, if the arguments `rest` may follow it.
 pub fn find_alias(name: &str, rest: &[&str]) -> Option<&'static Alias> {
-    ALIASES.iter().find(|alias| alias.name == name && (rest.is_empty() || !alias.stands_alone))
+    ALIASES.iter().find(|alias| alias.name == name && (!alias.stands_alone || is_list(rest)))
+}
+
+/// Returns whether the words after `ps` are options of `list`.
+fn is_list(words: &[&str]) -> bool {
+    const FLAGS: [&str; 7] = ["-a", "-q", "-aq", "-qa", "--all", "--quiet", "--no-trunc"];
+    let words = match words {
+        ["--format", "json" | "table", rest @ ..] => rest,
+        words => words,
+    };
+    words.iter().all(|word| FLAGS.contains(word))
 }
 
 #[cfg(test)]
@@ -241,7 +256,13 @@ mod tests {
         }
         assert_eq!(find_alias("ps", &[]).unwrap().words, ["list"]);
         assert!(find_alias("ps", &["web"]).is_none());
-        assert_eq!(find_alias("rm", &["web"]).unwrap().words, ["delete"]);
+        for words in [&["-a"][..], &["-aq"], &["--no-trunc", "-q"], &["--format", "json", "-a"]] {
+            assert!(find_alias("ps", words).is_some(), "{words:?}");
+        }
+        for words in [&["-ef"][..], &["-a", "web"], &["--format", "json", "web"]] {
+            assert!(find_alias("ps", words).is_none(), "{words:?}");
+        }
+        assert_eq!(find_alias("rmi", &["web"]).unwrap().words, ["image", "rm"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::time::Duration;
 use cgroup::{Cgroup, resctrl};
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
+use rustix::fs::{OFlags, fstat};
 use rustix::process::Pid;
 use spec::resources::{Memory, Resources};
 use sys::clone::CloneFlags;
@@ -123,19 +123,7 @@ impl Container {
     /// # Errors
     /// [`Error::NotRunning`] if the container is stopped.
     pub fn network(&self) -> Result<OwnedFd, Error> {
-        let (pid, pidfd) = match (self.status()?, self.init()) {
-            (Status::Stopped, _) | (_, None) => return Err(Error::NotRunning),
-            (_, Some(init)) => init,
-        };
-        let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let network = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
-        // If init exited before the file was opened, the pid in the file's path may already have belonged to another
-        // process.
-        match sys::signal::send(pidfd.as_fd(), 0) {
-            Ok(()) => Ok(network),
-            Err(_) => Err(Error::NotRunning),
-        }
+        self.open_of_init("ns/net", OFlags::RDONLY)
     }
 
     /// Returns whether the root filesystem consists of layers, whose removal requires privileges.

@@ -14,6 +14,7 @@ pub mod cache;
 mod checkpoint;
 mod console;
 mod container;
+mod copy;
 mod create;
 mod create_context;
 mod delete;
@@ -29,6 +30,7 @@ mod hooks;
 mod host_cache;
 mod identity;
 mod image;
+mod inspect;
 mod layered;
 mod make;
 mod notify;
@@ -62,6 +64,7 @@ pub use checkpoint::{
     default_images, restore, restore_from,
 };
 pub use container::Container;
+pub use copy::{Place, copy};
 pub use create::{Created, compile, create, create_from, run};
 pub use delete::Removed;
 pub use error::Error;
@@ -70,6 +73,7 @@ pub use features::{Features, features};
 pub use host_cache::clear as clear_cache;
 pub use image::settings::{STOP_SIGNAL, Settings};
 pub use image::{ImageRun, Network, REAPER};
+pub use inspect::MountPoint;
 #[cfg(dayfly_faults)]
 pub use launch::fault::arm as arm_fault;
 pub use layered::free_ids;

@@ -1,12 +1,15 @@
 //! The commands of `dayfly image`.
 
-use crate::error::{Error, Result, printable, unfit, warn};
+use crate::error::{Error, Result, ensure, printable, unfit, warn};
 use crate::export::export;
 use crate::import::{self, Imported};
 use crate::list;
 use crate::oci::Platform;
 use crate::options::store::StoreOptions;
-use crate::options::{Bringing, Gc, ImageCommand, Import, Inspect, Ls, Pull, Rm};
+use crate::options::{
+    Bringing, Compression, Export, Gc, History, ImageCommand, Import, Inspect, Load, Ls, Pull, Rm,
+    Save, Tag,
+};
 use crate::reference::Reference;
 use crate::rootfs;
 use crate::source::{Blobs, Source};
@@ -14,7 +17,7 @@ use crate::store::{Freed, Store};
 use ::rootfs::MOST_LAYERS;
 use report::Format;
 use report::count::counted;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 /// Executes a command.
 ///
@@ -23,7 +26,14 @@ use std::io::{self, Write};
 pub fn execute(command: ImageCommand) -> Result<()> {
     match command {
         ImageCommand::Import(options) => import(&options),
-        ImageCommand::Pull(options) => pull(&options),
+        ImageCommand::Load(options) => load(options),
+        ImageCommand::Pull(mut options) => {
+            options.bringing.quiet(options.quiet);
+            pull(&options)
+        }
+        ImageCommand::Tag(options) => tag(&options),
+        ImageCommand::Save(options) => save(options),
+        ImageCommand::History(options) => history(&options),
         ImageCommand::Ls(options) => ls(&options),
         ImageCommand::Inspect(options) => inspect(&options),
         ImageCommand::Rm(options) => rm(&options),
@@ -74,6 +84,46 @@ fn import(options: &Import) -> Result<()> {
     let limits = &options.bringing.limits;
     let source = Source::local(&options.source, &platform, scratch.path(), limits)?;
     bring(&store, &source, &options.name, &options.bringing)
+}
+
+fn load(mut options: Load) -> Result<()> {
+    ensure!(
+        options.input != "-" || !io::stdin().is_terminal(),
+        "standard input is a terminal: name an archive with --input FILE"
+    );
+    options.bringing.quiet(options.quiet);
+    import(&Import { source: options.input, name: Vec::new(), bringing: options.bringing })
+}
+
+fn tag(options: &Tag) -> Result<()> {
+    let store = open_existing(&options.store)?;
+    let names: Result<Vec<Reference>> =
+        options.names.iter().map(|name| Reference::parse(name)).collect();
+    let names = names?;
+    let _rely = store.rely(options.waiting.wait)?;
+    let image = store.find_named(&options.image)?.image;
+    names.iter().try_for_each(|name| store.set_ref(name, image.digest))
+}
+
+fn save(options: Save) -> Result<()> {
+    let Save { image, output, store, waiting, format } = options;
+    ensure!(
+        output.as_os_str() != "-" || !io::stdout().is_terminal(),
+        "standard output is a terminal: name a file with --output FILE"
+    );
+    let compress = Compression::Gzip;
+    let format = Some(format);
+    let export = Export { image, destination: output, store, waiting, format, compress };
+    self::export(&open_existing(&export.store)?, &export)
+}
+
+fn history(options: &History) -> Result<()> {
+    let store = open_existing(&options.store)?;
+    let history = list::history(&store.find_named(&options.image)?.image)?;
+    match options.format {
+        Format::Table => print(&list::history_table(&history, options.no_trunc)),
+        Format::Json => print(&format!("{:#}\n", serde_json::Value::from(history))),
+    }
 }
 
 fn pull(options: &Pull) -> Result<()> {

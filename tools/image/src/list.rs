@@ -1,13 +1,16 @@
 //! Lists images as tables and JSON.
 
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Result, printable};
 use crate::oci::parse;
 use crate::store::{Image, Store};
 use report::Table;
 use report::size::{Units, readable};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+
+/// The number of characters of a command in the table of a history.
+const LONGEST_COMMAND: usize = 60;
 
 fn document(image: &Image, name: &str) -> Result<Value> {
     parse(&image.read(name)?, &image.path.join(name).display().to_string())
@@ -80,6 +83,38 @@ pub fn inspect(store: &Store, image: &Image) -> Result<Value> {
     info["image"] = document(image, "image.json")?;
     info["config"] = document(image, "config.json")?;
     Ok(info)
+}
+
+/// Returns the entries of an image's history, the newest first. Each is an object with the members that the image
+/// specification describes, such as `created` and `created_by`.
+///
+/// # Errors
+/// Those of reading the store.
+pub fn history(image: &Image) -> Result<Vec<Value>> {
+    let mut document = document(image, "image.json")?;
+    let mut entries = match document["history"].take() {
+        Value::Array(entries) => entries,
+        _ => Vec::new(),
+    };
+    entries.reverse();
+    Ok(entries)
+}
+
+/// Formats entries of a history as a table.
+pub fn history_table(entries: &[Value], whole: bool) -> String {
+    let mut table = Table::new(&["CREATED", "LAYER", "CREATED BY"]).left(&[0, 1, 2]);
+    for entry in entries {
+        let text = |member: &str| printable(entry[member].as_str().unwrap_or("-"));
+        let created = text("created").chars().take(16).collect::<String>().replace('T', " ");
+        let by = text("created_by");
+        let by = match whole || by.chars().count() <= LONGEST_COMMAND {
+            true => by,
+            false => by.chars().take(LONGEST_COMMAND - 1).chain(['…']).collect(),
+        };
+        let layer = if entry["empty_layer"] == true { "no" } else { "yes" };
+        table.row(vec![created, layer.to_owned(), by]);
+    }
+    table.to_string()
 }
 
 /// Formats the main details as text.

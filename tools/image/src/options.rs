@@ -69,6 +69,14 @@ pub enum ImageCommand {
     /// Layers are packed again byte for byte as they were unpacked, so the diff-ids and the image's id stay the same.
     /// Blobs are compressed anew, so their digests and the manifest's may differ.
     Export(Export),
+    /// Give an image another name
+    Tag(Tag),
+    /// Write an image to an archive for "docker load": the same as export --format docker-archive
+    Save(Save),
+    /// Bring an image into the store from an archive: the same as import
+    Load(Load),
+    /// Show how an image was made: the entries of its history, the newest first
+    History(History),
 }
 
 /// Options of commands that add an image.
@@ -105,6 +113,15 @@ pub struct Bringing {
     pub progress: Bar,
 }
 
+impl Bringing {
+    /// Shows no progress bar if `quiet`.
+    pub fn quiet(&mut self, quiet: bool) {
+        if quiet {
+            self.progress = Bar::Never;
+        }
+    }
+}
+
 /// `dayfly image import`
 #[derive(Debug, Args)]
 pub struct Import {
@@ -119,6 +136,74 @@ pub struct Import {
     pub bringing: Bringing,
 }
 
+/// `dayfly image load`
+#[derive(Debug, Args)]
+pub struct Load {
+    /// The archive, by default standard input
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    pub input: String,
+    /// Show no progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The common options.
+    #[command(flatten)]
+    pub bringing: Bringing,
+}
+
+/// `dayfly image tag`
+#[derive(Debug, Args)]
+pub struct Tag {
+    /// The image's name, or a prefix of its digest
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// The new name; another image loses it
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// The timeout for another command's lock on the store.
+    #[command(flatten)]
+    pub waiting: Waiting,
+}
+
+/// `dayfly image save`
+#[derive(Debug, Args)]
+pub struct Save {
+    /// The image's name, or a prefix of its digest
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// The file to create, by default standard output
+    #[arg(long, short, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// The timeout for another command's lock on the store.
+    #[command(flatten)]
+    pub waiting: Waiting,
+    /// The format of the archive
+    #[arg(long, value_enum, default_value_t = Form::DockerArchive)]
+    pub format: Form,
+}
+
+/// `dayfly image history`
+#[derive(Debug, Args)]
+pub struct History {
+    /// The image's name, or a prefix of its digest
+    #[arg(value_name = "IMAGE")]
+    pub image: String,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreOptions,
+    /// The output format
+    #[arg(long, short, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Print commands in full
+    #[arg(long)]
+    pub no_trunc: bool,
+}
+
 /// `dayfly image pull`
 #[derive(Debug, Args)]
 pub struct Pull {
@@ -128,6 +213,9 @@ pub struct Pull {
     /// A name for the image in the store, by default REF; may be given several times
     #[arg(long, short, value_name = "NAME")]
     pub name: Vec<String>,
+    /// Show no progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
     /// Access to the registry.
     #[command(flatten)]
     pub access: Access,

@@ -5,8 +5,13 @@ use container::Removed;
 use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
+    delete(invocation, invocation.id()?)
+}
+
+/// Removes one container.
+pub fn delete(invocation: &Invocation<'_>, id: &str) -> Result<(), Failure> {
     let force = invocation.values.flag(&FORCE);
-    let (id, store) = (invocation.id()?, invocation.store()?);
+    let store = invocation.store()?;
     // With --force only the full id matches: engines call `delete --force` before they create a container. That call
     // must not delete another container whose id only begins with this text.
     let found = if force { store.container(id) } else { store.by_beginning(id) };

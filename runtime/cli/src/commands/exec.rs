@@ -33,7 +33,7 @@ fn options<'a>(invocation: &Invocation<'a>) -> Result<ExecOptions<'a>, Failure> 
     Ok(ExecOptions {
         process: values.text(&PROCESS).map(ProcessDocument::File),
         args: invocation.arguments.iter().skip(1).copied().collect(),
-        cwd: values.text(&CWD),
+        cwd: values.text(&WORKDIR).or_else(|| values.text(&CWD)),
         env: values.texts(&ENV).collect(),
         // The new process gets a terminal only on request, even if the container's first process has one.
         tty: Some(values.flag(&TTY)),

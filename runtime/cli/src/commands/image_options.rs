@@ -7,7 +7,6 @@ use container::{ImageRun, Network};
 use rustix::fs::{CWD, readlinkat, stat};
 
 use super::*;
-use crate::duration::decimal;
 
 /// The default size of a log, in bytes.
 const LOG: u64 = 8 << 20;
@@ -15,10 +14,6 @@ const LOG: u64 = 8 << 20;
 const LOGS: core::ops::RangeInclusive<i64> = 4096..=1 << 40;
 /// The smallest permitted memory limit, in bytes: roughly the memory that the start of a container needs.
 const LEAST_MEMORY: i64 = 512 << 10;
-/// The period of the CPU quota of --cpus, in microseconds.
-const PERIOD: u64 = 100_000;
-/// The permitted limits of CPU time, in thousandths of a CPU; the kernel refuses less than a hundredth of a CPU.
-const MILLI_CPUS: core::ops::RangeInclusive<i128> = 10..=10_000_000;
 
 /// Reads the options for running the image in `found`.
 pub fn image<'a>(
@@ -129,12 +124,6 @@ fn limits(invocation: &Invocation<'_>) -> Result<Resources, Failure> {
             ));
         }
     }
-    let milli_cpus = values.text(&CPUS).map(|text| {
-        decimal(text, 1000)
-            .filter(|milli| MILLI_CPUS.contains(milli))
-            .and_then(|milli| u32::try_from(milli).ok())
-            .ok_or_else(|| failure!("--cpus {text}: must be a number of CPUs from 0.01 on"))
-    });
     let pids = match values.integer(&PIDS_LIMIT) {
         // 0 means "no limit", as for Podman and Docker.
         Some(0) => Some(-1),
@@ -144,14 +133,6 @@ fn limits(invocation: &Invocation<'_>) -> Result<Resources, Failure> {
         number => number,
     };
     let mut limits = update::from_options(values)?;
-    if let Some(milli) = milli_cpus.transpose()? {
-        let cpu = limits.cpu.get_or_insert_default();
-        if cpu.quota.is_some() || cpu.period.is_some() {
-            return Err(Failure::new("--cpus sets --cpu-quota and --cpu-period: leave these out"));
-        }
-        cpu.quota = Some(i64::from(milli) * PERIOD.cast_signed() / 1000);
-        cpu.period = Some(PERIOD);
-    }
     limits.pids = pids.map(|limit| Pids { limit: Some(limit) });
     Ok(limits)
 }

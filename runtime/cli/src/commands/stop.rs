@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use container::{Error, STOP_SIGNAL, Status};
+use container::{Container, Error, STOP_SIGNAL, Status};
 
 use super::*;
 
@@ -11,9 +11,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const KILL: i32 = 9;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
-    let container = invocation.container()?;
     let limit =
         invocation.values.text(&STOP_TIME).map_or(Ok(PATIENCE), |text| limit("time", text))?;
+    let store = invocation.store()?;
+    each(invocation, |id| stop(&store.by_beginning(id)?, limit))
+}
+
+fn stop(container: &Container, limit: Duration) -> Result<(), Failure> {
     let state = container.state()?;
     let signal = match state.annotations.get(STOP_SIGNAL) {
         None => signal::TERM,

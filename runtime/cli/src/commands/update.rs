@@ -6,6 +6,12 @@ use ::spec::resources::{BlockIo, Cpu, Memory, Pids, Resources};
 use rustix::fs::CWD;
 
 use super::*;
+use crate::duration::decimal;
+
+/// The period of the CPU quota of `--cpus`, in microseconds.
+const PERIOD: u64 = 100_000;
+/// The permitted limits of CPU time, in thousandths of a CPU; the kernel refuses less than a hundredth of a CPU.
+const MILLI_CPUS: core::ops::RangeInclusive<i128> = 10..=10_000_000;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let container = invocation.exact_container()?;
@@ -47,7 +53,7 @@ pub(super) fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         use_hierarchy: None,
         check_before_update: None,
     };
-    let cpu = Cpu {
+    let mut cpu = Cpu {
         shares: number_in(values, &CPU_SHARE)?.or(number_in(values, &CPU_SHARES)?),
         quota: number_in(values, &CPU_QUOTA)?,
         burst: number_in(values, &CPU_BURST)?,
@@ -58,6 +64,17 @@ pub(super) fn from_options(values: &Values<'_>) -> Result<Resources, Failure> {
         mems: values.text(&CPUSET_MEMS).unwrap_or_default().to_string(),
         idle: number_in(values, &CPU_IDLE)?,
     };
+    if let Some(text) = values.text(&CPUS) {
+        if cpu.quota.is_some() || cpu.period.is_some() {
+            return Err(Failure::new("--cpus sets --cpu-quota and --cpu-period: leave these out"));
+        }
+        let milli = decimal(text, 1000)
+            .filter(|milli| MILLI_CPUS.contains(milli))
+            .and_then(|milli| i64::try_from(milli).ok())
+            .ok_or_else(|| failure!("--cpus {text}: must be a number of CPUs from 0.01 on"))?;
+        cpu.quota = Some(milli * PERIOD.cast_signed() / 1000);
+        cpu.period = Some(PERIOD);
+    }
     // A weight of 0 means the same as an omitted option.
     let weight = number_in(values, &BLKIO_WEIGHT)?.filter(|weight| *weight != 0);
     let pids = Pids { limit: values.integer(&PIDS_LIMIT) };

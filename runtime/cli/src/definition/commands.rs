@@ -41,8 +41,9 @@ the command line are resolved from the working directory, not from the bundle.",
 The signal is a number, or a name with or without SIG; the default is TERM. KILL
 kills every process of a container that has no PID namespace of its own.",
         )
-        .options(&[&[&ALL, &TRACE]])
+        .options(&[&[&SIGNAL, &ALL, &TRACE]])
         .arguments("CONTAINER [SIGNAL]")
+        .order(Order::MixedUnless(&[(&SIGNAL, "CONTAINER...")]))
         .examples(&[("kill web KILL", "kill the container web")]),
     Command::new(
         "stop",
@@ -57,10 +58,16 @@ container exists until it is deleted, unless a \"dayfly run\" that waits started
 it.",
     )
     .options(&[&[&STOP_TIME]])
+    .arguments("CONTAINER...")
     .examples(&[("stop --time 2s web", "stop the container web")]),
     Command::new("delete", Run(delete::command), "remove a stopped container and its resources")
         .options(&[&[&FORCE, &TRACE]])
         .examples(&[("delete --force web", "remove the container web in any state")]),
+    Command::new("rm", Run(rm::command), "remove stopped containers")
+        .description("The same as \"delete\", for any number of containers.")
+        .options(&[&[&FORCE, &VOLUMES]])
+        .arguments("CONTAINER...")
+        .examples(&[("rm -f web db", "remove two containers in any state")]),
     Command::new("exec", Status(exec::command), "run another process in a container")
         .guessed()
         .description(
@@ -70,7 +77,7 @@ exit status, or 255 if it could not be run. Properties that no option sets are
 those of the process in the container's configuration.",
         )
         .options(&[
-            &[&CONSOLE_SOCKET, &PIDFD_SOCKET, &CWD, &ENV, &INTERACTIVE, &TTY, &USER],
+            &[&CONSOLE_SOCKET, &PIDFD_SOCKET, &CWD, &WORKDIR, &ENV, &INTERACTIVE, &TTY, &USER],
             &[&ADDITIONAL_GIDS, &PROCESS, &DETACH, &PID_FILE, &PROCESS_LABEL, &APPARMOR],
             &[&NO_NEW_PRIVS, &CAP, &PRESERVE_FDS, &CGROUP, &IGNORE_PAUSED, &TRACE],
         ])
@@ -89,7 +96,7 @@ On a terminal, the table has columns that fit into a line: image and command,
 but not the bundle. With --no-trunc, or if the output is not a terminal, the
 table has the columns of runc.",
         )
-        .options(&[&[&FORMAT, &QUIET, &NO_TRUNC]])
+        .options(&[&[&FORMAT, &QUIET, &NO_TRUNC, &LIST_ALL]])
         .arguments("")
         .examples(&[("list --format json", "list containers as JSON")]),
     Command::new("ps", Run(ps::command), "list the processes of a container")
@@ -110,12 +117,48 @@ the container's processes. Options that sort or draw trees cannot be used.",
         .options(&[
             &[&RESOURCES, &BLKIO_WEIGHT, &CPU_PERIOD, &CPU_QUOTA, &CPU_BURST, &CPU_SHARE],
             &[&CPU_RT_PERIOD, &CPU_RT_RUNTIME, &CPU_IDLE, &CPUSET_CPUS, &CPUSET_MEMS],
-            &[&KERNEL_MEMORY, &KERNEL_MEMORY_TCP, &MEMORY, &MEMORY_RESERVATION, &MEMORY_SWAP],
-            &[&PIDS_LIMIT, &L3_CACHE_SCHEMA, &MEM_BW_SCHEMA],
+            &[&KERNEL_MEMORY, &KERNEL_MEMORY_TCP, &RUN_MEMORY, &MEMORY_RESERVATION, &MEMORY_SWAP],
+            &[&CPUS, &CPU_SHARES, &PIDS_LIMIT, &L3_CACHE_SCHEMA, &MEM_BW_SCHEMA],
         ])
         .examples(&[
             ("update --memory 512m web", "change the memory limit"),
             ("update -r - web", "read resources from standard input"),
+        ]),
+    Command::new("stats", Run(stats::command), "print the resource usage of running containers")
+        .guessed()
+        .description(
+            "\
+Prints a table each second until no container runs: CPU time since the table
+before, memory, block device I/O and the number of tasks. \"events --stats\"
+prints all statistics of a container as JSON.",
+        )
+        .options(&[&[&NO_STREAM]])
+        .arguments("[CONTAINER...]")
+        .examples(&[("stats --no-stream", "print the usage of all containers once")]),
+    Command::new("inspect", Status(inspect::command), "print all that is known about a container")
+        .guessed()
+        .description(
+            "\
+Prints a list as JSON, with an object for each container: its state, image,
+process (arguments, environment, user), limits and mounts. If no container has
+the name, but an image has, prints \"image inspect\".",
+        )
+        .options(&[&[&STORE]])
+        .arguments("CONTAINER...")
+        .examples(&[("inspect web", "print the environment and the mounts of the container web")]),
+    Command::new("cp", Run(cp::command), "copy files between a running container and the host")
+        .description(
+            "\
+One of the paths is CONTAINER:PATH, the other one of the host. A directory is
+copied with its contents; if the source ends in /., only its contents are. If
+the destination is a directory, the copy is made in it. Copies in a container
+belong to its root, copies on the host to the caller; set-user-ID bits, devices,
+sockets and FIFOs are not copied.",
+        )
+        .arguments("SOURCE DESTINATION")
+        .examples(&[
+            ("cp web:/etc/hosts .", "copy a file of the container to the working directory"),
+            ("cp site/. web:/srv", "copy the contents of a directory into the container"),
         ]),
     Command::new("events", Run(events::command), "print the statistics and events of a container")
         .guessed()

@@ -207,6 +207,13 @@ pub const OF_LAYERS: &[&Opt] =
 // kill, delete.
 /// Formerly made runc send the signal to all processes.
 pub const ALL: Opt = Opt::new("-a, --all", "succeed if the container is not running").hidden();
+/// The signal, as in Docker and Podman.
+pub const SIGNAL: Opt = Opt::new("-s, --signal SIGNAL", "the signal; all arguments are containers");
+/// Accepted without effect: containers have no volumes that would be removed with them.
+pub const VOLUMES: Opt =
+    Opt::new("-v, --volumes", "has no effect: containers have no volumes of their own").hidden();
+/// Accepted without effect, since `list` lists all containers.
+pub const LIST_ALL: Opt = Opt::new("-a, --all", "has no effect: all are listed").hidden();
 /// Deletes a running container.
 pub const FORCE: Opt = Opt::new(
     "-f, --force",

@@ -34,16 +34,20 @@ struct Process {
     args: Vec<String>,
 }
 
+/// Returns the name of a container's image, if an annotation has it.
+pub fn image(state: &State) -> Option<&String> {
+    IMAGES.iter().find_map(|name| state.annotations.get(*name))
+}
+
 /// Returns the cells of a container. Its command is read from `config`, the text of its config.json.
 fn cells(state: &State, config: Option<Vec<u8>>) -> [String; COLUMNS] {
     let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
-    let image = IMAGES.iter().find_map(|name| state.annotations.get(*name));
     [
         state.id.clone(),
         state.pid.to_string(),
         state.status.to_string(),
         created(&state.created),
-        image.cloned().unwrap_or_default(),
+        image(state).cloned().unwrap_or_default(),
         config.unwrap_or_default().process.args.join(" "),
     ]
     .map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect())

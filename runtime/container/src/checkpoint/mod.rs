@@ -32,6 +32,7 @@ mod wide;
 mod work;
 
 pub(crate) use dump::CONFIG_ANNOTATION;
+pub(crate) use mountinfo::unescape;
 pub use options::{
     CheckpointOptions, CriuOptions, Pages, RestoreOptions, cgroups_mode, default_images,
 };

@@ -121,7 +121,7 @@ pub(super) fn read(file: &str) -> Result<Vec<Line>, Error> {
 }
 
 /// Decodes mountinfo's three-digit octal escapes of spaces, tabs, newlines and backslashes.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {

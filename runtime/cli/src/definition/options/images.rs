@@ -225,6 +225,9 @@ pub const OF_IMAGES: &[&Opt] = &[
     &BLKIO_WEIGHT,
 ];
 
+/// Prints one table only.
+pub const NO_STREAM: Opt = Opt::new("--no-stream", "print one table instead of one each second");
+
 /// Continues to print new output until the program exits.
 pub const FOLLOW: Opt = Opt::new("-f, --follow", "continue with new output until the program ends");
 /// The number of lines to print from the end of the log.

@@ -1,0 +1,109 @@
+//! What `inspect` prints besides the state: a container's process and mounts.
+
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use sys::Context;
+
+use crate::checkpoint::unescape;
+use crate::{Container, Error, Status};
+
+/// A mount in a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MountPoint {
+    /// The mount point.
+    pub destination: String,
+    /// The type of the file system.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The source, as the file system names it.
+    pub source: String,
+    /// The directory or file of the file system that is mounted, if that is not the whole.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub root: String,
+    /// The options of the mount.
+    pub options: Vec<String>,
+}
+
+impl MountPoint {
+    /// Reads a line of mountinfo (proc_pid_mountinfo(5)).
+    fn parse(line: &str) -> Option<Self> {
+        let (own, of_system) = line.split_once(" - ")?;
+        let mut words = own.split(' ').skip(3);
+        let root = Some(unescape(words.next()?)).filter(|root| root != "/");
+        let (destination, options) = (unescape(words.next()?), words.next()?);
+        let mut words = of_system.split(' ');
+        Some(Self {
+            destination,
+            kind: words.next()?.into(),
+            source: unescape(words.next()?),
+            root: root.unwrap_or_default(),
+            options: options.split(',').map(ToString::to_string).collect(),
+        })
+    }
+}
+
+impl Container {
+    /// Returns the process of the container's configuration: arguments, environment, user and others.
+    ///
+    /// # Errors
+    /// None, unless the record is damaged.
+    pub fn process(&self) -> Result<Box<RawValue>, Error> {
+        RawValue::from_string(self.record.process.clone())
+            .map_err(|error| Error::Json { what: "the container's process".into(), error })
+    }
+
+    /// Returns the mounts that the container's processes see; none if it has no process.
+    ///
+    /// # Errors
+    /// Those of the container's state, and of reading the mount table.
+    pub fn mounts(&self) -> Result<Vec<MountPoint>, Error> {
+        let table = match self.open_of_init("mountinfo", OFlags::RDONLY) {
+            Err(Error::NotRunning) => return Ok(Vec::new()),
+            table => table?,
+        };
+        let text = sys::fs::read_all(&table).context("read", "mountinfo")?;
+        Ok(String::from_utf8_lossy(&text).lines().filter_map(MountPoint::parse).collect())
+    }
+
+    /// Opens a file of init's directory in /proc.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] if the container is stopped.
+    pub(crate) fn open_of_init(&self, file: &str, flags: OFlags) -> Result<OwnedFd, Error> {
+        let (pid, pidfd) = match (self.status()?, self.init()) {
+            (Status::Stopped, _) | (_, None) => return Err(Error::NotRunning),
+            (_, Some(init)) => init,
+        };
+        let path = alloc::format!("/proc/{}/{file}", pid.as_raw_nonzero());
+        let flags = flags | OFlags::CLOEXEC;
+        let opened = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
+        // If init exited before the file was opened, the pid in the file's path may already have belonged to another
+        // process.
+        match sys::signal::send(pidfd.as_fd(), 0) {
+            Ok(()) => Ok(opened),
+            Err(_) => Err(Error::NotRunning),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_mount_table() {
+        let line =
+            "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext4 /dev/root rw,errors=continue";
+        let mount = MountPoint::parse(line).unwrap();
+        assert_eq!((&*mount.destination, &*mount.root), ("/mnt 2", "/mnt1"));
+        assert_eq!((&*mount.kind, &*mount.source), ("ext4", "/dev/root"));
+        assert_eq!(mount.options, ["rw", "noatime"]);
+        assert!(MountPoint::parse("36 35").is_none());
+    }
+}

@@ -1,0 +1,117 @@
+//! `cp`: files of the host and of running containers, which may be hostile.
+
+use crate::userns::mapped;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::container::Container;
+use dayfly_tests::runner::Case;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(files_and_directories).unlike_runc(),
+    case!(what_cp_refuses).unlike_runc(),
+    case!(links_do_not_leave_the_container).unlike_runc(),
+    case!(devices_and_fifos_are_not_opened).unlike_runc(),
+    case!(owners_in_a_user_namespace).unlike_runc(),
+];
+
+fn path(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// Calls `cp` with `ID:` in place of `@`.
+fn cp(bed: &Bed, c: &Container<'_>, from: &str, to: &str) -> dayfly_tests::runtime::Outcome {
+    let [from, to] = [from, to].map(|side| side.replacen('@', &format!("{}:", c.id), 1));
+    bed.call(&["cp", &from, &to]).run()
+}
+
+fn files_and_directories(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    let (root, here) = (c.bundle.join("rootfs"), bed.dir.join("here"));
+    fs::create_dir_all(here.join("site/sub")).expect("make directories");
+    fs::write(here.join("site/sub/page"), "a page").expect("write");
+    fs::set_permissions(here.join("site/sub/page"), fs::Permissions::from_mode(0o4640))
+        .expect("chmod");
+    symlink("sub/page", here.join("site/link")).expect("link");
+    let site = here.join("site");
+    cp(bed, &c, path(&site), "@/tmp").ok();
+    let copy = root.join("tmp/site");
+    assert_eq!(fs::read_to_string(copy.join("sub/page")).expect("read"), "a page");
+    assert_eq!(fs::read_link(copy.join("link")).expect("link"), Path::new("sub/page"));
+    let (own, copied) = (site.join("sub/page"), copy.join("sub/page"));
+    let [own, copied] = [own, copied].map(|file| fs::metadata(file).expect("metadata"));
+    assert_eq!((copied.mode() & 0o7777, copied.mtime()), (0o640, own.mtime()));
+    // Under another name, only the contents, and over what is there.
+    cp(bed, &c, path(&site), "@tmp/other").ok();
+    cp(bed, &c, &format!("{}/.", path(&site)), "@/tmp").ok();
+    cp(bed, &c, &format!("{}/.", path(&site)), "@/tmp/third").ok();
+    for name in ["other/link", "sub/page", "third/sub/page"] {
+        assert!(root.join("tmp").join(name).exists(), "{name}");
+    }
+    fs::write(site.join("sub/page"), "2").expect("write");
+    cp(bed, &c, path(&site), "@/tmp").ok();
+    assert_eq!(fs::read_to_string(copy.join("sub/page")).expect("read"), "2");
+    cp(bed, &c, "@/tmp/site/sub", path(&here)).ok();
+    assert_eq!(fs::read_to_string(here.join("sub/page")).expect("read"), "2");
+    cp(bed, &c, "@/tmp/site/sub/page", path(&here.join("new"))).ok();
+    assert_eq!(fs::read_to_string(here.join("new")).expect("read"), "2");
+}
+
+fn what_cp_refuses(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    cp(bed, &c, "/a", "/b").fails("one of the paths must be CONTAINER:PATH");
+    cp(bed, &c, "@/a", "@/b").fails("one of the paths must be CONTAINER:PATH");
+    cp(bed, &c, "@/etc", "-").fails("cp has no archives");
+    cp(bed, &c, "@/no/such", path(&bed.dir)).fails("open /no: no such file or directory");
+    cp(bed, &c, "@/etc", "/no/such/place").fails("open /no/such: no such file or directory");
+    cp(bed, &c, "/etc/hostname", "@/no-such/").fails("open /no-such/: no such file or directory");
+    c.kill("KILL").ok();
+    c.wait_status("stopped");
+    cp(bed, &c, "@/etc", path(&bed.dir)).fails("container not running");
+}
+
+fn links_do_not_leave_the_container(bed: &Bed) {
+    let outside = bed.dir.join("outside");
+    fs::create_dir(&outside).expect("make directory");
+    fs::write(outside.join("file"), "of the host").expect("write");
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    let root = c.bundle.join("rootfs");
+    symlink(&outside, root.join("tmp/away")).expect("link");
+    symlink(outside.join("file"), root.join("tmp/file")).expect("link");
+    // Resolved in the container, where there is no such directory.
+    cp(bed, &c, "/etc/hostname", "@/tmp/away/new").fails("open /tmp/away: no such file");
+    cp(bed, &c, "@/tmp/away/file", path(&bed.dir)).fails("open /tmp/away: no such file");
+    // A link is replaced and copied, not followed.
+    cp(bed, &c, "/etc/hostname", "@/tmp/file").ok();
+    assert_eq!(fs::read_to_string(outside.join("file")).expect("read"), "of the host");
+    assert!(!root.join("tmp/file").is_symlink());
+    assert_eq!(fs::read_dir(&outside).expect("list").count(), 1);
+}
+
+fn devices_and_fifos_are_not_opened(bed: &Bed) {
+    let c = bed.bundle().args(&["sleep", "1000"]).make().detached();
+    let root = c.bundle.join("rootfs");
+    let made = std::process::Command::new("mkfifo").arg(root.join("tmp/fifo")).status();
+    assert!(made.expect("mkfifo").success());
+    for source in ["@/dev/null", "@/tmp/fifo"] {
+        cp(bed, &c, source, path(&bed.dir)).fails("cp copies files, directories and links only");
+    }
+    // One that is in the way is replaced.
+    cp(bed, &c, "/etc/hostname", "@/tmp/fifo").ok();
+    assert!(root.join("tmp/fifo").is_file());
+}
+
+fn owners_in_a_user_namespace(bed: &Bed) {
+    let c = mapped(bed).args(&["sleep", "1000"]).make().detached();
+    let file = bed.dir.join("file");
+    fs::write(&file, "text").expect("write");
+    c.exec(&["mkdir", "/tmp/own"]).ok();
+    cp(bed, &c, path(&file), "@/tmp/own").ok();
+    let seen = c.exec(&["ls", "-ln", "/tmp/own/file"]).ok().stdout;
+    let words: Vec<&str> = seen.split_whitespace().collect();
+    assert_eq!(words[2..4], ["0", "0"], "{seen}");
+}
