@@ -45,7 +45,7 @@ fn command(definition: &definition::Command) -> Command {
     let command = same.unwrap_or_else(|| {
         plain(name)
             .override_usage(definition.calls().join("\n"))
-            .args(options(definition.options))
+            .args(grouped(definition))
             .arg(option(&HELP))
             .args(arguments.map(|argument| self::argument(argument, name)))
     });
@@ -92,6 +92,20 @@ fn with_hints(command: Command) -> Command {
         if is_image { arg.value_hint(IMAGE) } else { arg }
     };
     command.disable_help_subcommand(true).mut_args(hinted).mut_subcommands(with_hints)
+}
+
+/// Returns a command's options, with the headings of their groups.
+fn grouped(definition: &definition::Command) -> Vec<Arg> {
+    let mut headings = definition.headings.iter();
+    let (mut heading, mut all) = (None, Vec::new());
+    for group in definition.options {
+        match headings.next() {
+            Some(&"" | &"OPTIONS") | None => {}
+            Some(other) => heading = Some(*other),
+        }
+        all.extend(group.iter().map(|opt| option(opt).help_heading(heading)));
+    }
+    all
 }
 
 fn options(options: Options) -> impl Iterator<Item = Arg> {

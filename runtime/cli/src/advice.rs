@@ -10,11 +10,23 @@ use core::fmt::Display;
 use spec::word;
 
 use crate::NAME;
-use crate::definition::engines::{COMMANDS as OF_ENGINES, OPTIONS_OF_RUN};
+use crate::definition::engines::{COMMANDS as OF_ENGINES, OPTIONS};
 use crate::definition::{ALIASES, Alias, COMMANDS, Command, GLOBALS, Options, find};
 use crate::failure::Failure;
 use crate::help::{PROGRAM, usage};
 use crate::usage::UsageError;
+
+/// Returns the failure for a command of engines below `image` that dayfly does not have, such as `image push`.
+pub(crate) fn unknown_below_image(words: &[&str]) -> Option<Failure> {
+    match words {
+        [
+            "image",
+            name @ ("build" | "push" | "search" | "untag" | "trust" | "diff" | "mount"),
+            ..,
+        ] => Some(unknown(name)),
+        _ => None,
+    }
+}
 
 /// Returns the failure for a word that is no command.
 pub(crate) fn unknown(name: &str) -> Failure {
@@ -60,13 +72,15 @@ pub(crate) fn incorrect(
     // The value may be attached, as in -p80:80.
     let is_attached = name.get(1..).is_some_and(|value| !value.starts_with(char::is_alphabetic));
     let letter = name.get(..1).filter(|_| is_attached).unwrap_or_default();
-    let mut of_engines = OPTIONS_OF_RUN.iter().filter(|_| command == Some("run"));
-    let found = of_engines.clone().find(|(names, _)| names.contains(name));
-    let found = found.or_else(|| of_engines.find(|(names, _)| names.contains(&letter)));
+    let of_engines = |name: &str| {
+        let mut all = OPTIONS.iter();
+        all.find(|(of, names, _)| Some(*of) == command && names.contains(&name))
+    };
+    let found = of_engines(name).or_else(|| of_engines(letter));
     let all = options.iter().copied().flatten();
     let shown = all.filter(|option| !option.hidden && !option.destroys).map(|option| option.long);
     let advice = match found {
-        Some((_, advice)) => (*advice).into(),
+        Some((_, _, advice)) => (*advice).into(),
         None if command.is_some() && has(GLOBALS, name) => {
             format!("--{name} comes before the command")
         }
@@ -143,10 +157,11 @@ mod tests {
                 "{name}"
             );
         }
-        let run = find("run").unwrap();
-        for name in OPTIONS_OF_RUN.iter().flat_map(|(names, _)| *names) {
-            let mut all = run.options.iter().copied().flatten();
-            assert!(!all.any(|option| option.is_named(name)), "{name}");
+        for (command, names, _) in OPTIONS {
+            let command = find(command).unwrap();
+            let mut all = command.options.iter().copied().flatten();
+            let known = all.find(|option| names.iter().any(|name| option.is_named(name)));
+            assert_eq!(known, None, "{}", command.name);
         }
     }
 }

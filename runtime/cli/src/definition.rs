@@ -60,6 +60,9 @@ pub struct Command {
     pub description: &'static str,
     /// The command's options, besides `--help`, in groups.
     pub options: Options,
+    /// The headings of the groups of options in help; an empty one continues the group before. Without headings, the
+    /// options are one group.
+    pub headings: &'static [&'static str],
     /// The command's positional arguments, as help shows them: `[NAME]` is optional, and `[NAME...]` may be repeated.
     pub arguments: &'static str,
     /// The least and the greatest number of positional arguments.
@@ -120,6 +123,7 @@ impl Command {
             about,
             description: "",
             options: &[],
+            headings: &[],
             arguments: "CONTAINER",
             count: (1, 1),
             order: Order::Mixed,
@@ -141,6 +145,10 @@ impl Command {
 
     const fn options(self, options: Options) -> Self {
         Self { options, ..self }
+    }
+
+    const fn headings(self, headings: &'static [&'static str]) -> Self {
+        Self { headings, ..self }
     }
 
     const fn arguments(self, arguments: &'static str) -> Self {
@@ -171,6 +179,38 @@ impl Command {
         calls.map(|call| call.trim_end().into()).collect()
     }
 }
+
+/// The commands by subject, as help and README group them.
+pub static GROUPS: &[(&str, &[&str])] = &[
+    (
+        "CONTAINERS",
+        &[
+            "run",
+            "list",
+            "ps",
+            "logs",
+            "exec",
+            "cp",
+            "inspect",
+            "stats",
+            "stop",
+            "rm",
+            "pause",
+            "resume",
+            "update",
+            "checkpoint",
+            "restore",
+            "template",
+        ],
+    ),
+    ("IMAGES", &["image", "rootfs", "gc"]),
+    (
+        "FOR ENGINES, AS IN RUNC",
+        &["create", "start", "state", "kill", "delete", "events", "spec", "features"],
+    ),
+    ("STARTS, EXPLAINED AND MEASURED", &["plan", "trace", "bench", "profile"]),
+    ("THE HOST", &["host", "cgroup", "cache"]),
+];
 
 /// Returns the command with this name.
 pub fn find(name: &str) -> Option<&'static Command> {
@@ -245,6 +285,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        for command in COMMANDS {
+            assert_eq!(
+                grouped.iter().filter(|name| **name == command.name).count(),
+                1,
+                "{}",
+                command.name
+            );
+            let groups = command.options.len();
+            assert!(command.headings.is_empty() || command.headings.len() == groups);
+        }
+        assert_eq!(grouped.len(), COMMANDS.len());
     }
 
     #[test]

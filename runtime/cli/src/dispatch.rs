@@ -14,7 +14,7 @@ use sys::stdio::Stderr;
 use trace::Format;
 
 use crate::NAME;
-use crate::advice::{has, incorrect, miscounted, unknown};
+use crate::advice::{has, incorrect, miscounted, unknown, unknown_below_image};
 use crate::commands;
 use crate::definition::options::{HELP, IMAGE, TRACE, VERSION};
 use crate::definition::{GLOBALS, Order, find, find_alias};
@@ -75,6 +75,9 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     lower_defences(args)?;
 
     let words = expand(&globals.arguments);
+    if let Some(failure) = unknown_below_image(&words) {
+        return Err(failure);
+    }
     let Some((&name, rest)) = words.split_first() else { return print(help::of_program()) };
     match name {
         "help" | "h" => return help(rest.first().copied()),
@@ -177,8 +180,12 @@ fn help(name: Option<&str>) -> Result<i32, Failure> {
     print(help::of_command(find(name).ok_or_else(|| unknown(name))?))
 }
 
-/// Replaces an alias by its words.
+/// Replaces an alias by its words. `container` may precede a command, as with Docker and Podman.
 fn expand<'w, 'a>(words: &'w [&'a str]) -> Cow<'w, [&'a str]> {
+    let words = match words {
+        ["container", rest @ ..] if !rest.is_empty() => rest,
+        words => words,
+    };
     match words.split_first().and_then(|(name, rest)| Some((find_alias(name, rest)?, rest))) {
         Some((alias, rest)) => alias.words.iter().chain(rest).copied().collect(),
         None => Cow::Borrowed(words),

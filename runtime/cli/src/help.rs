@@ -6,7 +6,8 @@ use core::fmt::Write;
 
 use crate::NAME;
 use crate::definition::options::HELP;
-use crate::definition::{ABOUT, ALIASES, COMMANDS, Command, DESCRIPTION, GLOBALS, Options};
+use crate::definition::{ABOUT, ALIASES, Command, DESCRIPTION, GLOBALS, GROUPS, find};
+use crate::option::Opt;
 
 /// The usage of the program.
 pub const PROGRAM: &str = "dayfly [global options] command [command options] [arguments...]";
@@ -19,16 +20,20 @@ pub fn usage(command: &Command) -> String {
 /// Returns the help of the program.
 pub fn of_program() -> String {
     let mut text = format!("NAME:\n   {NAME} - {ABOUT}\n\n{DESCRIPTION}\n\n");
-    let _ = write!(text, "USAGE:\n   {PROGRAM}\n\nCOMMANDS:\n");
-    for command in COMMANDS {
-        let _ = writeln!(text, "   {:<11} {}", command.name, command.about);
+    let _ = write!(text, "USAGE:\n   {PROGRAM}\n");
+    for (title, names) in GROUPS {
+        let _ = write!(text, "\n{title}:\n");
+        for command in names.iter().filter_map(|name| find(name)) {
+            let _ = writeln!(text, "   {:<11} {}", command.name, command.about);
+        }
     }
     text.push_str("\nALIASES:\n");
     for alias in ALIASES {
         let _ = writeln!(text, "   {:<11} {}", alias.name, alias.words.join(" "));
     }
     text.push_str("\nGLOBAL OPTIONS:\n");
-    write_options(&mut text, GLOBALS);
+    write_options(&mut text, GLOBALS.concat());
+    write_options(&mut text, [&HELP]);
     text
 }
 
@@ -40,8 +45,17 @@ pub fn of_command(command: &Command) -> String {
     if !description.is_empty() {
         let _ = write!(text, "\n{description}\n");
     }
-    text.push_str("\nOPTIONS:\n");
-    write_options(&mut text, command.options);
+    if command.headings.is_empty() {
+        text.push_str("\nOPTIONS:\n");
+        write_options(&mut text, command.options.concat());
+    }
+    for (heading, options) in command.headings.iter().zip(command.options) {
+        if !heading.is_empty() {
+            let _ = write!(text, "\n{heading}:\n");
+        }
+        write_options(&mut text, options.to_vec());
+    }
+    write_options(&mut text, [&HELP]);
     if !command.examples.is_empty() {
         text.push_str("\nEXAMPLES:\n");
     }
@@ -52,9 +66,8 @@ pub fn of_command(command: &Command) -> String {
 }
 
 /// Writes the names and values of options, `--name VALUE, -n VALUE`, with their descriptions.
-fn write_options(text: &mut String, options: Options) {
-    let shown = options.iter().copied().flatten().filter(|option| !option.hidden);
-    for option in shown.chain([&&HELP]) {
+fn write_options(text: &mut String, options: impl IntoIterator<Item = &'static Opt>) {
+    for option in options.into_iter().filter(|option| !option.hidden) {
         let space = if option.value.is_empty() { "" } else { " " };
         let _ = write!(text, "   --{}{space}{}", option.long, option.value);
         if let Some(short) = option.short {
@@ -67,7 +80,7 @@ fn write_options(text: &mut String, options: Options) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::find;
+    use crate::definition::COMMANDS;
 
     #[test]
     fn command_help() {

@@ -40,7 +40,7 @@ pub(crate) fn of<'a>(
         return None;
     }
     let image = of_image.arguments.remove(0);
-    if !OF_IMAGES.iter().any(|option| of_image.values.is_set(option)) {
+    if !OF_IMAGES.iter().copied().flatten().any(|option| of_image.values.is_set(option)) {
         let is_bundle = || access("config.json", Access::EXISTS).is_ok();
         let store = || layers::store(&of_image.values, args).ok();
         let is_stored = || rootfs::image::look_up(&store()?, image).ok();

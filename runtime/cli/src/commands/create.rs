@@ -1,6 +1,6 @@
 //! `create`: creates a container that waits for `start`.
 
-use container::{CgroupDriver, CreateOptions, RootMount, TemplateUse};
+use container::{CgroupDriver, CreateOptions, Error, RootMount, TemplateUse};
 
 use super::layers::{self, Places};
 use super::*;
@@ -12,7 +12,15 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 
 fn create(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let create = |options: CreateOptions<'_>| {
-        container::create(&invocation.store()?, &options)?;
+        let id = options.id;
+        let has_bundle =
+            || [&BUNDLE, &CONFIG].iter().any(|option| invocation.values.is_set(option));
+        container::create(&invocation.store()?, &options).map_err(|error| match &error {
+            Error::NoConfiguration(_) if !has_bundle() => {
+                failure!("{error}; did you mean {NAME} run -d --image {id}?")
+            }
+            _ => error.into(),
+        })?;
         Ok(0)
     };
     with_rootfs(invocation, invocation.id()?, true, &create).map(drop)

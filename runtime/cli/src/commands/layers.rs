@@ -111,7 +111,12 @@ fn refuse_alone(invocation: &Invocation<'_>) -> Result<(), Failure> {
 fn refuse_without_image(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let values = invocation.values;
     let is_named = |option: &&Opt| option.long == CONTAINER_NAME.long && values.is_set(&TEMPLATE);
-    match OF_IMAGES.iter().find(|option| values.is_set(option) && !is_named(option)) {
+    match OF_IMAGES
+        .iter()
+        .copied()
+        .flatten()
+        .find(|option| values.is_set(option) && !is_named(option))
+    {
         None => Ok(()),
         Some(option) => Err(failure!("--{} needs --image", option.long)),
     }

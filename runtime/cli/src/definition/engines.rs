@@ -50,23 +50,117 @@ pub static COMMANDS: &[(&[&str], &str)] = &[
         "changes are in the store: \"dayfly image inspect\"; \"podman diff\" and \"podman export\" show them",
     ),
     (&["mount", "unmount", "umount"], "\"dayfly rootfs mount\" assembles an image's files"),
+    (&["untag"], "\"dayfly image rm NAME\" removes a name"),
     (&["healthcheck"], "dayfly has no process that stays; \"dayfly exec\" runs a check"),
     (&["auto-update", "farm", "trust", "scout", "model", "init", "sbom"], BY_ENGINE),
 ];
 
 const BY_ENGINE: &str = "an engine that runs dayfly has it: podman --runtime dayfly";
+const NETWORKS: &str =
+    "dayfly makes no networks: run --network has host, container:ID and ns:PATH; podman has others";
+const VOLUMES: &str = "dayfly keeps no volumes: run -v /DIR:/DEST mounts a directory of the host; podman has named ones";
+const RESTART: &str = "dayfly has no process that stays; a service manager can restart a container";
 const PORTS: &str = "dayfly publishes no ports; --network host shares those of the host";
 
-/// Options of `run`, with advice.
-pub static OPTIONS_OF_RUN: &[(&[&str], &str)] = &[
-    (&["p", "publish", "P", "publish-all", "expose"], PORTS),
-    (&["net"], "did you mean --network?"),
-    (&["pull"], "\"dayfly image pull\" gets an image"),
-    (&["restart"], "dayfly has no process that stays; a service manager can restart a container"),
+/// Options by command, with advice.
+pub static OPTIONS: &[(&str, &[&str], &str)] = &[
+    ("run", &["p", "publish", "P", "publish-all", "expose"], PORTS),
+    ("run", &["net"], "did you mean --network?"),
+    ("run", &["pull"], "\"dayfly image pull\" gets an image"),
+    ("run", &["platform", "arch", "os", "variant"], "\"dayfly image pull --platform\" chooses it"),
+    ("run", &["restart"], RESTART),
+    ("update", &["restart"], RESTART),
     (
+        "run",
         &["privileged"],
         "--cap-add, --device and --security-opt seccomp=unconfined give single rights; podman --runtime dayfly gives all",
     ),
-    (&["log-driver", "log-opt"], "-d keeps the output for \"dayfly logs\", up to --log-size"),
-    (&["gpus"], "\"podman --runtime dayfly run --device nvidia.com/gpu=all\" takes devices by CDI"),
+    (
+        "run",
+        &["log-driver", "log-opt"],
+        "-d keeps the output for \"dayfly logs\", up to --log-size",
+    ),
+    (
+        "run",
+        &["gpus"],
+        "\"podman --runtime dayfly run --device nvidia.com/gpu=all\" takes devices by CDI",
+    ),
+    ("run", &["link", "ip", "ip6", "mac-address", "network-alias", "net-alias"], NETWORKS),
+    ("run", &["volumes-from", "volume-driver"], VOLUMES),
+    (
+        "run",
+        &["health-cmd", "health-interval", "health-retries", "health-timeout", "no-healthcheck"],
+        "dayfly has no process that stays; \"dayfly exec\" runs a check",
+    ),
+    ("run", &["stop-timeout"], "\"dayfly stop --time TIME\" sets it"),
+    ("run", &["label-file"], "--label NAME=VALUE sets a label"),
+    (
+        "run",
+        &["a", "attach", "sig-proxy", "detach-keys", "q", "quiet"],
+        "leave it out: the program has the caller's input, output and signals",
+    ),
+    (
+        "run",
+        &[
+            "pod",
+            "replace",
+            "systemd",
+            "secret",
+            "storage-opt",
+            "runtime",
+            "isolation",
+            "domainname",
+            "umask",
+            "tz",
+            "device-cgroup-rule",
+            "device-read-bps",
+            "device-write-bps",
+            "device-read-iops",
+            "device-write-iops",
+            "blkio-weight-device",
+            "memory-swappiness",
+            "oom-kill-disable",
+            "kernel-memory",
+            "cgroup-parent",
+            "cpu-rt-period",
+            "cpu-rt-runtime",
+            "uidmap",
+            "gidmap",
+            "userns-remap",
+        ],
+        BY_ENGINE,
+    ),
+    (
+        "exec",
+        &["privileged", "env-file", "detach-keys"],
+        "-e, -w, -u and --cap set single properties",
+    ),
+    (
+        "ps",
+        &["filter", "l", "latest", "n", "last", "s", "size"],
+        "\"dayfly list --format json\" prints all containers, and jq selects",
+    ),
+    (
+        "list",
+        &["filter", "l", "latest", "n", "last", "s", "size"],
+        "--format json prints all containers, and jq selects",
+    ),
+    (
+        "logs",
+        &["since", "until", "t", "timestamps", "details"],
+        "the output is kept as it was written, without times; --tail N prints its last lines",
+    ),
+    (
+        "stop",
+        &["s", "signal"],
+        "run --stop-signal sets it, and \"dayfly kill -s SIGNAL\" sends one",
+    ),
+    ("rm", &["a", "all", "l", "link"], "\"dayfly rm $(dayfly ps -q)\" names all containers"),
+    ("inspect", &["f", "format", "s", "size", "type"], "the output is JSON, from which jq selects"),
+    ("stats", &["a", "all", "format", "no-trunc"], "\"dayfly events --stats --all\" prints JSON"),
+    (
+        "start",
+        &["a", "attach", "i", "interactive"],
+        "\"dayfly run\" starts an image in the foreground",
+    ),
 ];

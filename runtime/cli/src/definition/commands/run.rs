@@ -34,22 +34,37 @@ template's program. The bundle is the template's; with --bundle, the container's
 id precedes the arguments.",
         )
         .options(&[
-            &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &RUN_DETACH, &BACKGROUND, &KEEP],
-            &[&REMOVE, &PID_FILE, &NO_SUBREAPER],
-            OF_STARTS,
-            &[&IMAGE],
-            OF_IMAGES,
+            &[&IMAGE, &BACKGROUND, &REMOVE],
+            EVERYDAY,
+            LIMITS,
+            RIGHTS,
             OF_LAYERS,
-            &[&ROOTFS_STATS, &TRACE],
+            &[&ROOTFS_STATS],
+            &[&BUNDLE, &CONFIG, &RUN_DETACH, &KEEP, &PID_FILE, &CONSOLE_SOCKET, &PIDFD_SOCKET],
+            &[&NO_SUBREAPER],
+            OF_STARTS,
+            &[&TRACE],
+        ])
+        .headings(&[
+            "OPTIONS",
+            "",
+            "LIMITS OF AN IMAGE'S CONTAINER",
+            "RIGHTS AND NAMESPACES OF AN IMAGE'S CONTAINER",
+            "ROOT FILESYSTEM",
+            "",
+            "BUNDLES, AS IN RUNC",
+            "",
+            "THE START ITSELF",
+            "",
         ])
         .order(Order::MixedUnless(&[(&IMAGE, "[COMMAND] [ARG...]"), (&TEMPLATE, "[ARG...]")]))
         .examples(&[
-            ("run -b /srv/web web", "run the bundle /srv/web"),
-            ("run -it --image debian --userns auto bash", "run a shell in an image of the store"),
+            ("run -it debian bash", "run a shell in an image of the store"),
             (
                 "run -d --name web -v /srv/www:/www:ro -m 256m --image web",
                 "run an image with a directory of the host and a limit, and keep its output",
             ),
+            ("run -b /srv/web web", "run the bundle /srv/web"),
             (
                 "run --template resize photo.jpg",
                 "run a program that the template resize has warmed up",

@@ -172,49 +172,37 @@ pub const READ_ONLY: Opt =
 pub const HOSTNAME: Opt =
     Opt::new("--hostname NAME", "host name of a container that runs an image (default: its id)");
 
-/// The options that apply to images only, not to bundles.
-pub const OF_IMAGES: &[&Opt] = &[
-    &CONTAINER_NAME,
-    &READ_ONLY,
-    &HOSTNAME,
+/// What users of images type most.
+pub const EVERYDAY: &[&Opt] = &[
     &INTERACTIVE,
     &TTY,
-    &ENV,
-    &CWD,
-    &WORKDIR,
-    &ENTRYPOINT,
-    &RUN_USER,
+    &CONTAINER_NAME,
     &VOLUME,
     &MOUNT,
+    &TMPFS,
+    &ENV,
+    &ENV_FILE,
+    &CWD,
+    &WORKDIR,
+    &RUN_USER,
+    &ENTRYPOINT,
+    &NETWORK,
+    &HOSTNAME,
+    &READ_ONLY,
+    &INIT,
+    &LABEL,
+    &ANNOTATION,
+    &STOP_WITH,
+    &LOG_SIZE,
+    &CIDFILE,
+];
+/// Limits of containers that run an image.
+pub const LIMITS: &[&Opt] = &[
     &RUN_MEMORY,
     &CPUS,
     &PIDS_LIMIT,
-    &NETWORK,
-    &INIT,
-    &LOG_SIZE,
-    &ENV_FILE,
-    &TMPFS,
-    &LABEL,
-    &ANNOTATION,
-    &CIDFILE,
-    &STOP_WITH,
     &SHM_SIZE,
-    &CAP_ADD,
-    &CAP_DROP,
-    &SECURITY_OPT,
-    &DEVICE,
     &ULIMIT,
-    &SYSCTL,
-    &ADD_HOST,
-    &DNS,
-    &DNS_SEARCH,
-    &DNS_OPTION,
-    &GROUP_ADD,
-    &OOM_SCORE_ADJ,
-    &PID,
-    &IPC,
-    &UTS,
-    &CGROUPNS,
     &MEMORY_RESERVATION,
     &MEMORY_SWAP,
     &CPU_SHARES,
@@ -223,7 +211,27 @@ pub const OF_IMAGES: &[&Opt] = &[
     &CPUSET_CPUS,
     &CPUSET_MEMS,
     &BLKIO_WEIGHT,
+    &OOM_SCORE_ADJ,
 ];
+/// Rights and namespaces of containers that run an image.
+pub const RIGHTS: &[&Opt] = &[
+    &CAP_ADD,
+    &CAP_DROP,
+    &SECURITY_OPT,
+    &DEVICE,
+    &GROUP_ADD,
+    &SYSCTL,
+    &PID,
+    &IPC,
+    &UTS,
+    &CGROUPNS,
+    &ADD_HOST,
+    &DNS,
+    &DNS_SEARCH,
+    &DNS_OPTION,
+];
+/// The options that apply to images only, not to bundles.
+pub const OF_IMAGES: &[&[&Opt]] = &[EVERYDAY, LIMITS, RIGHTS];
 
 /// Prints one table only.
 pub const NO_STREAM: Opt = Opt::new("--no-stream", "print one table instead of one each second");
