@@ -9,14 +9,8 @@ pub static COMMANDS: &[(&[&str], &str)] = &[
     ),
     (&["compose", "stack", "service", "swarm", "node"], BY_ENGINE),
     (&["pod", "kube", "play", "generate", "quadlet", "machine", "context", "plugin"], BY_ENGINE),
-    (
-        &["network"],
-        "dayfly makes no networks: --network host, container:ID or ns:PATH; podman has others",
-    ),
-    (
-        &["volume", "volumes"],
-        "dayfly keeps no volumes: run -v /DIR:/DEST mounts a directory of the host; podman has named ones",
-    ),
+    (&["network"], NETWORKS),
+    (&["volume"], VOLUMES),
     (
         &["secret", "config"],
         "dayfly keeps no secrets: run -v /FILE:/run/secrets/NAME:ro mounts a file of the host",
