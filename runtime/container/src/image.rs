@@ -19,7 +19,7 @@ use spec::resources::Resources;
 use spec::{InRoot, Mount, Namespace, NamespaceKind, Process, Spec, Str};
 use sys::Context;
 
-use crate::Error;
+use crate::{Error, Warn};
 use settings::Settings;
 
 /// The gid of the group tty.
@@ -84,12 +84,18 @@ pub enum Network<'a> {
 
 impl<'a> ImageRun<'a> {
     /// Changes the image's configuration for the container `id`, whose layers are listed in the file `layers`.
-    pub(crate) fn apply(&self, spec: &mut Spec<'a>, id: &str, layers: &str) -> Result<(), Error> {
+    pub(crate) fn apply(
+        &self,
+        spec: &mut Spec<'a>,
+        id: &str,
+        layers: &str,
+        warn: Warn<'_>,
+    ) -> Result<(), Error> {
         refuse_without_filter(spec)?;
         if let Some(root) = &mut spec.root {
             root.readonly |= self.read_only;
         }
-        self.settings.apply(spec);
+        self.settings.apply(spec, warn);
         let name = self.host_name(id);
         let linux = spec.linux.as_ref();
         if self.hostname.is_some()

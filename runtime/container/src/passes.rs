@@ -71,7 +71,7 @@ impl<'a> CreateContext<'a> {
 fn image(context: &mut CreateContext<'_>) -> Result<bool, Error> {
     let Some(layered) = context.options.layered else { return Ok(false) };
     let Some(image) = &layered.image else { return Ok(false) };
-    image.apply(&mut context.spec, context.options.id, &layered.layers)?;
+    image.apply(&mut context.spec, context.options.id, &layered.layers, context.options.warn)?;
     Ok(true)
 }
 

@@ -3,7 +3,7 @@
 //! [`Spec::parse`] borrows strings from the text where possible and does not parse the seccomp profile; [`validate()`]
 //! then reports errors in runc's words. The crate also translates names of capabilities, resource limits, mount options
 //! and namespaces to the kernel's numbers. [`word`] suggests known words for misspelt ones.
-#![cfg_attr(not(any(test, feature = "defaults")), no_std)]
+#![cfg_attr(not(test), no_std)]
 
 extern crate alloc;
 
@@ -28,7 +28,6 @@ mod validate;
 mod without_profile;
 
 pub mod capability;
-#[cfg(any(test, feature = "defaults"))]
 pub mod defaults;
 pub mod id_ranges;
 pub mod memory_policy;

@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 pub struct ProfileText<'a>(&'a str);
 
 impl<'a> ProfileText<'a> {
-    pub(crate) fn new(text: &'a str) -> Self {
+    /// Returns a profile that has not been parsed.
+    pub fn new(text: &'a str) -> Self {
         Self(text)
     }
 

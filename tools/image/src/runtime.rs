@@ -11,7 +11,7 @@
 //! dayfly's own (`defaults`), so it does not depend on a file of another package. Older versions of dayfly could write
 //! a configuration without a filter; import such an image again. An image with a filter keeps it until then, too.
 
-use crate::error::{Result, unfit};
+use crate::error::{Error, Result, unfit};
 use crate::merged::Merged;
 use crate::oci::{ImageConfig, Manifest};
 use crate::user;
@@ -46,9 +46,12 @@ pub fn seccomp(name: &Path) -> Result<Option<Value>> {
     match name.to_str() {
         Some("none") => Ok(None),
         Some("default") => Ok(Some(spec::defaults::seccomp::own(spec::defaults::CAPABILITIES))),
-        _ => spec::defaults::seccomp::from_file(name, spec::defaults::CAPABILITIES)
-            .map(Some)
-            .map_err(|reason| unfit!("--seccomp: {reason}")),
+        _ => {
+            let text = std::fs::read_to_string(name).map_err(Error::at("read", name))?;
+            spec::defaults::seccomp::from_text(&text, spec::defaults::CAPABILITIES)
+                .map(Some)
+                .map_err(|reason| unfit!("--seccomp {}: {reason}", name.display()))
+        }
     }
 }
 

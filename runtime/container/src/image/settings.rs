@@ -1,11 +1,15 @@
 //! Settings of `run --image` that few containers have: capabilities, devices, namespaces of the host and others.
 
 use alloc::boxed::Box;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use serde_json::Value;
+use spec::defaults::{CAPABILITIES, seccomp};
 use spec::resources::DeviceRule;
-use spec::{Device, InRoot, Linux, NamespaceKind, Process, Rlimit, Spec, Str};
+use spec::{Device, InRoot, Linux, NamespaceKind, Process, ProfileText, Rlimit, Spec, Str};
+
+use crate::Warn;
 
 /// The annotation with the stop signal of an image (image-spec, conversion.md), and of `--stop-signal`.
 pub const STOP_SIGNAL: &str = "org.opencontainers.image.stopSignal";
@@ -49,7 +53,7 @@ pub struct Settings<'a> {
 
 impl<'a> Settings<'a> {
     /// Changes everything but the process.
-    pub(super) fn apply(&self, spec: &mut Spec<'a>) {
+    pub(super) fn apply(&self, spec: &mut Spec<'a>, warn: Warn<'_>) {
         for (name, value) in &self.annotations {
             spec.annotations.insert(Str::new(name), Str::new(value));
         }
@@ -68,9 +72,34 @@ impl<'a> Settings<'a> {
             spec.annotations.insert(Str::new(super::SECCOMP), Str::new("none"));
         }
         self.add_devices(linux);
+        self.allow_calls(linux, warn);
         if self.of_host.contains(&NamespaceKind::Uts) {
             spec.hostname = None;
         }
+    }
+
+    /// Lets the filter follow the capabilities, if it is dayfly's own: with a capability, it allows the system calls that
+    /// need it.
+    fn allow_calls(&self, linux: &mut Linux<'a>, warn: Warn<'_>) {
+        let Some(profile) = linux.seccomp.filter(|_| !self.added_capabilities.is_empty()) else {
+            return;
+        };
+        let mut capabilities = CAPABILITIES.to_vec();
+        capabilities.extend(self.added_capabilities.iter().map(Str::as_str));
+        let wanted = seccomp::own(&capabilities);
+        let usual = seccomp::own(CAPABILITIES);
+        if wanted == usual {
+            return;
+        }
+        let found: Option<Value> = serde_json::from_str(profile.get()).ok();
+        if found != Some(usual) {
+            return (warn.print)(
+                "--cap-add: the image was not imported with the present default seccomp profile, so its filter does \
+                 not follow the capabilities",
+            );
+        }
+        // The text is needed until the program is executed.
+        linux.seccomp = Some(ProfileText::new(wanted.to_string().leak()));
     }
 
     fn add_devices(&self, linux: &mut Linux<'a>) {

@@ -87,7 +87,7 @@ pub const SHM_SIZE: Opt =
 /// Adds a capability.
 pub const CAP_ADD: Opt = Opt::new(
     "--cap-add CAPABILITY",
-    "add a capability, such as NET_ADMIN, or ALL; the image's seccomp filter stays; repeatable",
+    "add a capability, such as NET_ADMIN, or ALL, and allow the system calls that need it; repeatable",
 )
 .kind(Kind::Texts);
 /// Removes a capability.

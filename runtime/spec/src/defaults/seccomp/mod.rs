@@ -1,13 +1,19 @@
 //! The default seccomp profiles of containers, in the format of config.json.
 //!
 //! The default profile is dayfly's own (`calls`), so that a filter never depends on a file of another package.
-//! [`from_file`] loads a different profile in the engines' format.
+//! [`from_text`] reads a different profile in the engines' format.
 
 mod calls;
 
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
 use calls::{Compare, GROUPS, Group, When};
+
 use serde_json::{Value, json};
-use std::path::Path;
+
+/// The kernel's name of the architecture of this machine.
+const ARCH: &str = if cfg!(target_arch = "aarch64") { "aarch64" } else { "x86_64" };
 
 /// EPERM, the errno of calls that no rule allows.
 const EPERM: u32 = 1;
@@ -42,7 +48,7 @@ fn family(kernel: &str) -> &'static Family {
 /// Returns dayfly's own profile as `linux.seccomp`, for a container with `capabilities` on this machine.
 #[must_use]
 pub fn own(capabilities: &[&str]) -> Value {
-    own_for(std::env::consts::ARCH, capabilities)
+    own_for(ARCH, capabilities)
 }
 
 /// Returns dayfly's own profile for another machine, whose architecture has the kernel's name `kernel`.
@@ -104,26 +110,20 @@ fn other_than(value: u64) -> Vec<Value> {
         json!({ "index": 0, "value": mask, "valueTwo": wanted, "op": "SCMP_CMP_MASKED_EQ" })
     });
     let below = json!({ "index": 0, "value": value, "op": "SCMP_CMP_LT" });
-    std::iter::once(below).chain(above).collect()
+    core::iter::once(below).chain(above).collect()
 }
 
 /// Converts a profile in the engines' format to `linux.seccomp`, for a container with `capabilities` on this machine.
 /// Rules for other architectures and for capabilities that the container does not have are dropped, as Podman does.
 ///
 /// # Errors
-/// If the file cannot be read or is not JSON.
-pub fn from_file(path: &Path, capabilities: &[&str]) -> Result<Value, String> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("read {}: {error}", path.display()))?;
-    let profile: Value = serde_json::from_str(&text)
-        .map_err(|error| format!("parse {}: {error}", path.display()))?;
+/// If the text is no JSON, or no profile.
+pub fn from_text(text: &str, capabilities: &[&str]) -> Result<Value, String> {
+    let profile: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if !profile["defaultAction"].is_string() {
-        return Err(format!(
-            "{} is not a seccomp profile: it has no defaultAction",
-            path.display()
-        ));
+        return Err(String::from("it is not a seccomp profile: it has no defaultAction"));
     }
-    let family = family(std::env::consts::ARCH);
+    let family = family(ARCH);
     let mut out = json!({
         "defaultAction": profile["defaultAction"],
         "architectures": family.filters,
