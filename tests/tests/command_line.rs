@@ -240,7 +240,7 @@ fn what_users_of_engines_type(bed: &Bed) {
         ),
         (
             &["run", "-p", "80:80", "--image", "web"],
-            "flag provided but not defined: -p; dayfly publishes no ports; --network host shares those of the host",
+            "flag provided but not defined: -p; dayfly publishes no ports; --network host shares those of the host, \"podman --runtime dayfly run -p\" publishes some",
         ),
         (
             &["run", "--pull=always", "--image", "web"],
@@ -248,7 +248,7 @@ fn what_users_of_engines_type(bed: &Bed) {
         ),
         (
             &["run", "-p8080:80", "web"],
-            "flag provided but not defined: -p8080:80; dayfly publishes no ports; --network host shares those of the host",
+            "flag provided but not defined: -p8080:80; dayfly publishes no ports; --network host shares those of the host, \"podman --runtime dayfly run -p\" publishes some",
         ),
         (
             &["run", "--pid-fiel", "env", "--image", "web"],

@@ -18,7 +18,9 @@ pub enum Asked {
 impl Asked {
     /// Reads the option from the command line.
     pub fn of(invocation: &Invocation<'_>) -> Result<Self, Failure> {
-        let Some(text) = invocation.values.text(&NETWORK) else { return Ok(Self::None) };
+        let values = invocation.values;
+        let text = values.text(&NETWORK).or_else(|| values.text(&NET));
+        let Some(text) = text else { return Ok(Self::None) };
         let of_option = |failure: Failure| failure.of(format_args!("--network {text}"));
         match text.split_once(':') {
             None if text == "none" => Ok(Self::None),

@@ -54,12 +54,11 @@ const NETWORKS: &str =
     "dayfly makes no networks: run --network has host, container:ID and ns:PATH; podman has others";
 const VOLUMES: &str = "dayfly keeps no volumes: run -v /DIR:/DEST mounts a directory of the host; podman has named ones";
 const RESTART: &str = "dayfly has no process that stays; a service manager can restart a container";
-const PORTS: &str = "dayfly publishes no ports; --network host shares those of the host";
+const PORTS: &str = "dayfly publishes no ports; --network host shares those of the host, \"podman --runtime dayfly run -p\" publishes some";
 
 /// Options by command, with advice.
 pub static OPTIONS: &[(&str, &[&str], &str)] = &[
     ("run", &["p", "publish", "P", "publish-all", "expose"], PORTS),
-    ("run", &["net"], "did you mean --network?"),
     ("run", &["pull"], "\"dayfly image pull\" gets an image"),
     ("run", &["platform", "arch", "os", "variant"], "\"dayfly image pull --platform\" chooses it"),
     ("run", &["restart"], RESTART),

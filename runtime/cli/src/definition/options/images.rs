@@ -160,6 +160,8 @@ pub const NETWORK: Opt = Opt::new(
     "--network NETWORK",
     "none (default): only a loopback device; host; container:ID, the network of another container; ns:PATH",
 );
+/// The former name of `--network` in Docker and Podman.
+pub const NET: Opt = Opt::new("--net NETWORK", "the same as --network").hidden();
 /// Runs an additional first process that reaps orphans.
 pub const INIT: Opt = Opt::new(
     "--init",
@@ -187,6 +189,7 @@ pub const EVERYDAY: &[&Opt] = &[
     &RUN_USER,
     &ENTRYPOINT,
     &NETWORK,
+    &NET,
     &HOSTNAME,
     &READ_ONLY,
     &INIT,
