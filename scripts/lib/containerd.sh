@@ -205,6 +205,7 @@ containerd_cri_config() {
   disable_apparmor = true
   netns_mounts_under_state_dir = true
   cdi_spec_dirs = ['$scratch/cdi']
+  ${stats_period:+stats_collect_period = '$stats_period'}
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
     default_runtime_name = '$2'
   [plugins.'io.containerd.cri.v1.runtime'.cni]

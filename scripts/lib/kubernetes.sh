@@ -182,6 +182,7 @@ control_start() {
     progress 'kube-apiserver is ready'
     serve kube-controller-manager "$KUBERNETES_BIN/kube-controller-manager" --kubeconfig "$scratch/kubeconfig" \
         --leader-elect=false --bind-address 127.0.0.1 --cert-dir "$scratch/pki/controller" \
+        ${node_grace:+--node-monitor-grace-period $node_grace} \
         --service-account-private-key-file "$scratch/pki/accounts.key" --root-ca-file "$scratch/pki/api/apiserver.crt" \
         --flex-volume-plugin-dir "$scratch/plugins"
     serve kube-scheduler "$KUBERNETES_BIN/kube-scheduler" --kubeconfig "$scratch/kubeconfig" --leader-elect=false \
