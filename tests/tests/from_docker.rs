@@ -9,10 +9,11 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
 use dayfly_tests::view::View;
-use dayfly_tests::{case, image};
+use dayfly_tests::{case, image, wait};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -171,9 +172,15 @@ fn check(place: &Place<'_>, row: &Row) -> Result<(), String> {
                 return wrong("prints other lines", &outcome);
             }
             Effect::Then(command, text) => {
-                let then = place.run(command);
-                if !has(&then, text) {
-                    return wrong("has no such effect", &then);
+                // A container that got a signal may need a moment.
+                let end = Instant::now() + wait::patience() / 2;
+                let mut then = place.run(command);
+                while !has(&then, text) {
+                    if Instant::now() > end {
+                        return wrong("has no such effect", &then);
+                    }
+                    std::thread::sleep(Duration::from_millis(50));
+                    then = place.run(command);
                 }
             }
             Effect::Succeeds | Effect::Prints(_) => {}
