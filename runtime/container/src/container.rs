@@ -1,5 +1,6 @@
 //! An existing container and its operations except `exec`.
 
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::rc::Rc;
 use alloc::string::ToString;
@@ -17,6 +18,7 @@ use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
 use crate::directory::{self, START, path_in};
+use crate::exit::EXIT_CODE;
 use crate::notify::{self, Manager};
 use crate::record::{self, Header, Record};
 use crate::starting;
@@ -148,6 +150,12 @@ impl Container {
             (Status::Stopped, _) | (_, None) => 0,
             (_, Some((pid, _))) => pid.as_raw_nonzero().get(),
         };
+        let mut annotations: BTreeMap<_, _> = record.annotations.iter().cloned().collect();
+        if status == Status::Stopped
+            && let Some(code) = self.exit_code()
+        {
+            annotations.insert(EXIT_CODE.into(), code);
+        }
         Ok(State {
             oci_version: spec::VERSION.to_string(),
             id: record.id.clone(),
@@ -156,7 +164,7 @@ impl Container {
             bundle: record.bundle.clone(),
             rootfs: record.rootfs.clone(),
             created: Rfc3339(record.created).to_string(),
-            annotations: record.annotations.iter().cloned().collect(),
+            annotations,
             owner: owner::name(self.owner()),
         })
     }

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 
 use plan::{FastPaths, Plan};
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use spec::Spec;
 use sys::clone::Child;
 use trace::{PROGRAM, Phase};
@@ -186,7 +186,13 @@ fn try_run(
     let (container, mut launched, notify) =
         made.inspect_err(|_| sys::signal::ignore_file_size(true))?;
     drop(permit);
+    let image = create.layered.and_then(|layered| layered.image.as_ref());
+    let has_log = image.is_some_and(|image| image.log.is_some());
     let started = cpus.leave(trace).and_then(|()| hooks::after_start(&container));
+    let started = started.and_then(|()| match has_log {
+        true => container.keep_exit_status(launched.child.pidfd.as_fd(), create.warn),
+        false => Ok(()),
+    });
     let notify = context.manager.zip(notify);
     let child = &launched.child;
     let mut status = match (signals, started) {

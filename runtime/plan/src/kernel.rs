@@ -53,6 +53,11 @@ impl Kernel {
         self.version >= DETACHED
     }
 
+    /// Returns whether a pidfd tells the exit status of a process that was reaped, and can be mounted.
+    pub fn keeps_exit_status(&self) -> bool {
+        self.version >= DETACHED
+    }
+
     /// Refuses a container without a mount namespace on kernels where its mounts would have to be attached in the
     /// host's mount namespace.
     ///

@@ -1,5 +1,7 @@
 //! The identity of a process, which distinguishes the process from a later one with the same pid.
 
+use core::str::FromStr;
+
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{fstat, fstatfs};
@@ -23,17 +25,19 @@ impl Identity {
         if fstatfs(pidfd.as_fd())?.f_type == PID_FS_MAGIC {
             return Ok(Self(fstat(pidfd)?.st_ino));
         }
-        start_time(pid).map(Self)
+        // The start time in clock ticks since boot.
+        stat_field(pid, 22).map(Self)
     }
 }
 
-/// Reads field 22 of /proc/PID/stat (proc_pid_stat(5)), in clock ticks since boot.
-fn start_time(pid: Pid) -> Result<u64, Errno> {
+/// Reads a field after the second one of /proc/PID/stat (proc_pid_stat(5)).
+pub(crate) fn stat_field<T: FromStr>(pid: Pid, number: usize) -> Result<T, Errno> {
     let path = alloc_crate::format!("/proc/{}/stat", pid.as_raw_nonzero());
     let text = crate::fs::read_text(path.as_str())?;
     // The second field is the command in parentheses, which may contain anything.
     let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    rest.split_whitespace().nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)
+    let field = rest.split_whitespace().nth(number - 3);
+    field.and_then(|field| field.parse().ok()).ok_or(Errno::INVAL)
 }
 
 /// Opens the process `pid` if it has this identity and has not exited; otherwise returns `None`.

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use container::{Container, MountPoint, State};
+use container::{Container, EXIT_CODE, MountPoint, State};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -18,6 +18,9 @@ struct Inspected {
     state: State,
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
+    /// The exit code of a stopped container, if known.
+    #[serde(rename = "exitCode", skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
     process: Box<RawValue>,
     limits: Limits,
     mounts: Vec<MountPoint>,
@@ -67,6 +70,7 @@ fn inspect(container: &Container) -> Result<Inspected, Failure> {
     let state = container.state()?;
     Ok(Inspected {
         image: format::brief::image(&state).cloned(),
+        exit_code: state.annotations.get(EXIT_CODE).and_then(|code| code.parse().ok()),
         process: container.process()?,
         limits: limits(container).unwrap_or_default(),
         mounts: container.mounts()?,

@@ -45,7 +45,7 @@ fn cells(state: &State, config: Option<Vec<u8>>) -> [String; COLUMNS] {
     [
         state.id.clone(),
         state.pid.to_string(),
-        state.status.to_string(),
+        super::list::status(state),
         created(&state.created),
         image(state).cloned().unwrap_or_default(),
         config.unwrap_or_default().process.args.join(" "),

@@ -1,8 +1,9 @@
 //! `list`: containers as a table, as JSON, or as ids only. `state`: one container as JSON.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 
-use container::State;
+use container::{EXIT_CODE, State, Status};
 
 use super::table;
 use crate::failure::Failure;
@@ -13,13 +14,21 @@ pub fn table(list: &[State]) -> String {
         [
             state.id.clone(),
             state.pid.to_string(),
-            state.status.to_string(),
+            status(state),
             state.bundle.clone(),
             state.created.clone(),
             state.owner.clone(),
         ]
     });
     table::layout(["ID", "PID", "STATUS", "BUNDLE", "CREATED", "OWNER"], rows)
+}
+
+/// Returns the status, with the exit code in parentheses if the container ran in the background.
+pub fn status(state: &State) -> String {
+    match state.annotations.get(EXIT_CODE) {
+        Some(code) if state.status == Status::Stopped => format!("{}({code})", state.status),
+        _ => state.status.to_string(),
+    }
 }
 
 /// Returns the containers as one line of JSON. Without containers it is `null`, as Go prints an empty list.
@@ -44,7 +53,6 @@ pub fn state(state: State) -> Result<String, Failure> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use container::Status;
 
     /// Returns the state of a running container.
     pub(crate) fn example(id: &str) -> State {
@@ -76,6 +84,15 @@ c1                        4242        running     /srv/bundle   2026-11-21T07:34
 a-container-with-a-name   4242        running     /srv/bundle   2026-11-21T07:34:19.123456789Z   root
 "
         );
+    }
+
+    #[test]
+    fn the_exit_code_of_a_stopped_container() {
+        let mut state = example("c1");
+        state.annotations.insert(EXIT_CODE.into(), "3".into());
+        assert_eq!(status(&state), "running");
+        state.status = Status::Stopped;
+        assert_eq!(status(&state), "stopped(3)");
     }
 
     #[test]

@@ -106,10 +106,7 @@ fn attend(signals: &OwnedFd, program: &OwnedFd) -> ! {
         pass_on(signals, program.as_fd(), || while let Ok(Some(_)) = wait(WaitOptions::NOHANG) {});
         if has_ended {
             let status = sys::exit_info::exit_status(program).unwrap_or(255 << 8);
-            sys::start::exit(match status & 0x7f {
-                0 => status >> 8 & 0xff,
-                signal => 128 + signal,
-            })
+            sys::start::exit(sys::exit_info::code(status))
         }
     }
 }
