@@ -6,6 +6,7 @@
 
 use crate::run_image::{image_of, path, programs};
 use dayfly_tests::bed::Bed;
+use dayfly_tests::kernel::version;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
 use dayfly_tests::view::View;
@@ -44,6 +45,11 @@ enum Effect {
     Prints(String),
     Says(String),
     Then(String, String),
+}
+
+/// Returns whether a row needs a kernel that keeps exit codes.
+fn is_of_newer_kernel(row: &Row) -> bool {
+    row.typed.contains("docker wait") && version() < (6, 15)
 }
 
 fn rows() -> Vec<Row> {
@@ -196,6 +202,9 @@ fn share(bed: &Bed, number: usize) {
     image::call(bed, &["save", "-o", path(&archive), "alpine"]).run().ok();
     let mut all = Vec::new();
     for (at, row) in rows().iter().enumerate().filter(|(at, _)| at % SHARES == number) {
+        if is_of_newer_kernel(row) {
+            continue;
+        }
         let place = Place::new(bed, at);
         all.extend(check(&place, row).err());
         let end = place.run("all=$(docker ps -aq); [ -z \"$all\" ] || docker rm -f $all");

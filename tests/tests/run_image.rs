@@ -2,6 +2,8 @@
 
 #[path = "run_image/background.rs"]
 pub mod in_background;
+#[path = "run_image/exits.rs"]
+pub mod exits;
 #[path = "run_image/inits.rs"]
 pub mod inits;
 #[path = "run_image/named.rs"]

@@ -26,6 +26,7 @@ pub(crate) mod template;
 mod tool;
 pub(crate) mod update;
 mod volumes;
+pub(crate) mod wait;
 
 // What most commands use. Their files begin with `use super::*`.
 use alloc::format;

@@ -60,6 +60,21 @@ it.",
     .options(&[&[&STOP_TIME]])
     .arguments("CONTAINER...")
     .examples(&[("stop --time 2s web", "stop the container web")]),
+    Command::new(
+        "wait",
+        Run(wait::command),
+        "wait until containers end, and print their exit codes",
+    )
+    .guessed()
+    .description(
+        "\
+Prints the exit code of each container's program, one a line: its exit status,
+or 128 + n if signal n killed it. An unknown one is \"-\", and a failure: that of
+a container that has ended, unless \"dayfly run -d --image\" started it, as root
+from Linux 6.15.",
+    )
+    .arguments("CONTAINER...")
+    .examples(&[("wait web db", "print the exit codes of two containers")]),
     Command::new("delete", Run(delete::command), "remove a stopped container and its resources")
         .options(&[&[&FORCE, &TRACE]])
         .examples(&[("delete --force web", "remove the container web in any state")]),
@@ -139,8 +154,8 @@ prints all statistics of a container as JSON.",
         .guessed()
         .description(
             "\
-Prints a list as JSON, with an object for each container: its state, image,
-process (arguments, environment, user), limits and mounts. If no container has
+Prints a list as JSON, with an object for each container: its state, image, exit
+code, process (arguments, environment, user), limits and mounts. If no container has
 the name, but an image has, prints \"image inspect\".",
         )
         .options(&[&[&STORE]])
