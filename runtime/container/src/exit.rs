@@ -3,7 +3,7 @@
 //! No process of dayfly stays with such a container, and its init is reaped by whoever becomes its parent. From Linux
 //! 6.15, the kernel keeps the exit status of a reaped process as long as its pidfd is in use. So init's pidfd is mounted
 //! on a file in the container's directory, on the tmpfs of the log, with which the mount is removed. It takes no process
-//! and no memory but the kernel's (mount and inode, about 1 KiB). On older kernels, and without root, the exit code is
+//! and no memory but the kernel's (mounts and inodes, about 2 KiB). On older kernels, and without root, the exit code is
 //! unknown once init was reaped.
 //!
 //! A process that waits was rejected. It would have to be init's parent, so that `run` would have to fork before the
@@ -11,14 +11,17 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
+use rustix::process::Pid;
 use sys::Context;
-use sys::exit_info::exit_code;
+use sys::exit_info::{code, exit_status};
+use sys::identity::stat_field;
 use trace::Phase;
 
 use crate::directory::LOG;
@@ -76,16 +79,17 @@ impl Container {
         pidfd: BorrowedFd<'_>,
         warn: Warn<'_>,
     ) -> Result<(), Error> {
-        // Where the log has no tmpfs, nobody else would see the mount.
-        if self.record.confined || !plan::Kernel::probe().keeps_exit_status() {
+        if !plan::Kernel::probe().keeps_exit_status() {
             return Ok(());
         }
         self.trace.work(Phase::Mounts, "keep exit status", self.id(), || {
-            if let Err(errno) = mount(self.directory.as_fd(), pidfd)
-                && errno != Errno::PERM
-            {
-                let why = sys::errno::describe(errno);
-                (warn.print)(&format!("the exit code will be unknown: mount of the pidfd: {why}"));
+            match mount(self.directory.as_fd(), pidfd) {
+                // Another command has deleted the container.
+                Ok(()) | Err(Errno::NOENT | Errno::INVAL) => {}
+                Err(errno) => (warn.print)(&format!(
+                    "the exit code will be unknown: mount of the pidfd: {}",
+                    sys::errno::describe(errno)
+                )),
             }
             Ok(())
         })
@@ -98,8 +102,17 @@ impl Container {
         Some(code.map_or_else(|| "-".into(), |code| code.to_string()))
     }
 
+    /// Returns the exit code of init, to which `pidfd` refers and which has exited.
     fn code(&self, pidfd: &OwnedFd) -> Option<i32> {
-        self.header.process.and_then(|(pid, _)| exit_code(pid, pidfd))
+        let (pid, _) = self.header.process?;
+        // An init that is reaped meanwhile has the status of a reaped one the second time.
+        let status = (0..2).find_map(|_| {
+            exit_status(pidfd).ok().or_else(|| {
+                let status = status_of_zombie(pid)?;
+                sys::signal::send(pidfd.as_fd(), 0).is_ok().then_some(status)
+            })
+        });
+        status.map(code)
     }
 
     /// Returns the kept pidfd of init.
@@ -112,12 +125,27 @@ impl Container {
     }
 }
 
+/// Returns the status, in the format of wait(2), of a process that has exited and was not reaped.
+fn status_of_zombie(pid: Pid) -> Option<i32> {
+    // A reader that may not see the status sees 0. Whoever may read this link may see the status, too.
+    let link = format!("/proc/{}/ns/user", pid.as_raw_nonzero());
+    readlinkat(CWD, link.as_str(), Vec::new()).ok()?;
+    stat_field(pid, 52).ok()
+}
+
+/// Mounts the pidfd on the tmpfs of the log, and only there: if another command is deleting the container, the tmpfs is
+/// detached with this mount, or the mount fails.
 fn mount(directory: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let log = openat(directory, LOG, flags, Mode::empty())?;
+    if fstat(&log)?.st_dev == fstat(directory)?.st_dev {
+        return Ok(());
+    }
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(pidfd, c"", flags)?;
     let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    drop(openat(directory, FILE, create, Mode::RUSR)?);
-    move_mount(&tree, c"", directory, FILE, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+    drop(openat(&log, c"exit", create, Mode::RUSR)?);
+    move_mount(&tree, c"", &log, c"exit", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
 }

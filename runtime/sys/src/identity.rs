@@ -30,8 +30,11 @@ impl Identity {
     }
 }
 
-/// Reads a field after the second one of /proc/PID/stat (proc_pid_stat(5)).
-pub(crate) fn stat_field<T: FromStr>(pid: Pid, number: usize) -> Result<T, Errno> {
+/// Reads a field of /proc/PID/stat (proc_pid_stat(5)), from the third on.
+///
+/// # Errors
+/// Those of reading the file; EINVAL if there is no such field.
+pub fn stat_field<T: FromStr>(pid: Pid, number: usize) -> Result<T, Errno> {
     let path = alloc_crate::format!("/proc/{}/stat", pid.as_raw_nonzero());
     let text = crate::fs::read_text(path.as_str())?;
     // The second field is the command in parentheses, which may contain anything.
