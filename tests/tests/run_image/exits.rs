@@ -20,6 +20,7 @@ const CASES: &[Case] = &[
     case!(codes_of_the_running).unlike_runc().needs(kept),
     case!(of_a_killed_by_memory).unlike_runc().needs(kept),
     case!(deleted_while_waited_for).unlike_runc().needs(kept),
+    case!(started_beside_deletes).unlike_runc().needs(kept),
     case!(unknown_codes).unlike_runc().needs(programs),
     case!(as_runc_for_engines).unlike_runc(),
     case!(faults_of_the_start).unlike_runc().needs(faults),
@@ -91,6 +92,7 @@ fn codes_of_the_running(bed: &Bed) {
     wait::until_true("its trap", || call(bed, &["logs", &one]).run().stdout == "ready\n");
     assert_eq!(status_of(bed, &one).pointer(CODE), None);
     let waiting = call(bed, &["wait", &one, &two]).spawn();
+    waiting.until_it_waits();
     // The second ends first.
     call(bed, &["kill", &two, "KILL"]).run().ok();
     ends(bed, &two);
@@ -120,11 +122,26 @@ fn deleted_while_waited_for(bed: &Bed) {
     image_of(bed, vec![]);
     let id = background(bed, &[], "sleep 1000");
     let waiting = call(bed, &["wait", &id]).spawn();
-    wait::until_true("the wait", || {
-        fs::read_to_string(format!("/proc/{}/wchan", waiting.pid())).is_ok_and(|text| text.contains("poll"))
-    });
+    waiting.until_it_waits();
     delete(bed, &id);
     assert_eq!(waiting.wait().ok().stdout, "137\n");
+}
+
+/// A container that is deleted while it starts leaves no mount of its pidfd.
+fn started_beside_deletes(bed: &Bed) {
+    image_of(bed, vec![]);
+    for _ in 0..40 {
+        let id = bed.id();
+        let start = run(bed, &["-d", "--name", &id, "--image", "test", "true"]).spawn();
+        wait::until_true("its directory", || start.has_ended() || bed.root().join(&id).exists());
+        while !start.has_ended() {
+            // May fail while the start, which fails, removes the same files.
+            let _ = call(bed, &["delete", "--force", &id]).run();
+        }
+        let outcome = start.wait();
+        assert!(!outcome.stderr.contains("exit code"), "{outcome}");
+        delete(bed, &id);
+    }
 }
 
 /// Without the mount of init's pidfd, nobody knows the code.

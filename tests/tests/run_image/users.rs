@@ -3,6 +3,7 @@
 use super::{layout, path, users};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::image;
+use dayfly_tests::kernel::version;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Call;
 use dayfly_tests::user::{NAME, User};
@@ -106,8 +107,15 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     let tail = logs(&["--tail", "3"]);
     assert!(tail.starts_with("y\ny\n") && log.ends_with(&tail), "{tail}");
     assert_eq!(logs(&["--tail", "1000000"]).len(), log.len());
+    // Only a wait that has begun before the end knows the exit code.
+    let waiting = as_user(&user, &["wait", &id]).spawn();
+    waiting.until_it_waits();
     as_user(&user, &["kill", &id, "KILL"]).run().ok();
     wait::until_true("its end", ended);
+    if version() >= (6, 15) {
+        assert_eq!(waiting.wait().ok().stdout, "137\n");
+    }
+    assert_eq!(as_user(&user, &["wait", &id]).run().exits(1).stdout, "-\n");
     assert_eq!(logs(&["--follow"]).len(), log.len());
     delete();
 
