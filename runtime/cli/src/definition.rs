@@ -194,6 +194,7 @@ pub static GROUPS: &[(&str, &[&str])] = &[
             "inspect",
             "stats",
             "stop",
+            "wait",
             "rm",
             "pause",
             "resume",

@@ -155,8 +155,8 @@ prints all statistics of a container as JSON.",
         .description(
             "\
 Prints a list as JSON, with an object for each container: its state, image, exit
-code, process (arguments, environment, user), limits and mounts. If no container has
-the name, but an image has, prints \"image inspect\".",
+code, process (arguments, environment, user), limits and mounts. If no container
+has the name, but an image has, prints \"image inspect\".",
         )
         .options(&[&[&STORE]])
         .arguments("CONTAINER...")
