@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use serde_json::Value;
-use spec::defaults::{CAPABILITIES, seccomp};
+use spec::defaults::CAPABILITIES;
 use spec::resources::DeviceRule;
 use spec::{Device, InRoot, Linux, NamespaceKind, Process, ProfileText, Rlimit, Spec, Str};
 
@@ -23,6 +23,9 @@ pub struct Settings<'a> {
     pub annotations: Vec<(&'a str, &'a str)>,
     /// Capabilities that the program has besides the image's, as full names.
     pub added_capabilities: Vec<Str<'a>>,
+    /// Returns the default seccomp profile for a container with these capabilities. A function of the caller, because
+    /// the shim, which runs no images, is smaller without it.
+    pub profile_for: Option<fn(&[&str]) -> Value>,
     /// Capabilities that the program lacks.
     pub dropped_capabilities: Vec<Str<'a>>,
     /// Whether the program has only the added capabilities.
@@ -81,13 +84,12 @@ impl<'a> Settings<'a> {
     /// Lets the filter follow the capabilities, if it is dayfly's own: with a capability, it allows the system calls that
     /// need it.
     fn allow_calls(&self, linux: &mut Linux<'a>, warn: Warn<'_>) {
-        let Some(profile) = linux.seccomp.filter(|_| !self.added_capabilities.is_empty()) else {
-            return;
-        };
+        let own = self.profile_for.filter(|_| !self.added_capabilities.is_empty());
+        let Some((profile, own)) = linux.seccomp.zip(own) else { return };
         let mut capabilities = CAPABILITIES.to_vec();
         capabilities.extend(self.added_capabilities.iter().map(Str::as_str));
-        let wanted = seccomp::own(&capabilities);
-        let usual = seccomp::own(CAPABILITIES);
+        let wanted = own(&capabilities);
+        let usual = own(CAPABILITIES);
         if wanted == usual {
             return;
         }

@@ -30,6 +30,7 @@ pub fn settings<'a>(values: &Values<'a>) -> Result<Settings<'a>, Failure> {
         hosts: each(values, &ADD_HOST, host)?.concat(),
         resolver: resolver(values)?,
         shm_size: values.text(&SHM_SIZE).map(bytes).transpose()?,
+        profile_for: Some(::spec::defaults::seccomp::own),
         ..Settings::default()
     };
     for (option, kind) in NAMESPACES {
