@@ -1,9 +1,9 @@
 //! `run --image` with the options that users of engines know, including invalid ones.
 
-#[path = "run_image/background.rs"]
-pub mod in_background;
 #[path = "run_image/exits.rs"]
 pub mod exits;
+#[path = "run_image/background.rs"]
+pub mod in_background;
 #[path = "run_image/inits.rs"]
 pub mod inits;
 #[path = "run_image/named.rs"]

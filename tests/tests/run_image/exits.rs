@@ -1,8 +1,6 @@
 //! The exit codes of containers in the background: `wait`, `state`, `list` and `inspect`.
 
-use super::{
-    background, call, delete, ends, image_of, nothing_is_left, programs, run, status_of,
-};
+use super::{background, call, delete, ends, image_of, nothing_is_left, programs, run, status_of};
 use crate::faults::{KINDS, fault_points, faulty, walk_through};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::kernel::version;
@@ -188,7 +186,10 @@ fn faults_of_the_start(bed: &Bed) {
             let start = run(bed, &["-d", "--name", &id, "--image", "test", "true"]);
             let outcome = faulty(start, "command", step, kind).run();
             told.push_str(&outcome.stderr);
-            assert!(kind == "kill" || outcome.code() == 0 || !bed.root().join(&id).exists(), "{fault}");
+            assert!(
+                kind == "kill" || outcome.code() == 0 || !bed.root().join(&id).exists(),
+                "{fault}"
+            );
             delete(bed, &id);
             outcome
         });
