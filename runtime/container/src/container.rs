@@ -244,7 +244,12 @@ impl Container {
     /// the container meanwhile, init has closed this call's connection unread, as it does when it is killed.
     pub fn explain_start(&self, error: Error) -> Error {
         match &error {
-            Error::Launch(launch::Error::Init { .. } | launch::Error::Hook(_)) => {
+            Error::Launch(
+                launch::Error::Init { .. }
+                | launch::Error::Exec { .. }
+                | launch::Error::Program { .. }
+                | launch::Error::Hook(_),
+            ) => {
                 let _ = self.ends_within(DYING);
                 error
             }
