@@ -10,7 +10,7 @@ use core::time::Duration;
 use cgroup::{Cgroup, resctrl};
 use launch::{Start, Waiter};
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{OFlags, fstat};
+use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 use rustix::process::Pid;
 use spec::resources::{Memory, Resources};
 use sys::clone::CloneFlags;
@@ -126,6 +126,26 @@ impl Container {
     /// [`Error::NotRunning`] if the container is stopped.
     pub fn network(&self) -> Result<OwnedFd, Error> {
         self.open_of_init("ns/net", OFlags::RDONLY)
+    }
+
+    /// Opens a file of init's directory in /proc.
+    ///
+    /// # Errors
+    /// [`Error::NotRunning`] if the container is stopped.
+    pub(crate) fn open_of_init(&self, file: &str, flags: OFlags) -> Result<OwnedFd, Error> {
+        let (pid, pidfd) = match (self.status()?, self.init()) {
+            (Status::Stopped, _) | (_, None) => return Err(Error::NotRunning),
+            (_, Some(init)) => init,
+        };
+        let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+        let flags = flags | OFlags::CLOEXEC;
+        let opened = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
+        // If init exited before the file was opened, the pid in the file's path may already have belonged to another
+        // process.
+        match sys::signal::send(pidfd.as_fd(), 0) {
+            Ok(()) => Ok(opened),
+            Err(_) => Err(Error::NotRunning),
+        }
     }
 
     /// Returns whether the root filesystem consists of layers, whose removal requires privileges.

@@ -5,6 +5,7 @@
 //! or written only after its descriptor is known to be one of a regular file: never a device or a FIFO.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -45,13 +46,12 @@ impl Place {
     /// [`Error::NotRunning`]; failing system calls.
     pub fn of(container: &Container) -> Result<Self, Error> {
         let root = container.open_of_init("root", OFlags::PATH | OFlags::DIRECTORY)?;
-        let owner = container.pid().map_or((0, 0), |pid| {
-            let first = |file: &str| {
-                let map = sys::fs::read_text(format!("/proc/{}/{file}", pid.as_raw_nonzero()));
-                first_id(&map.unwrap_or_default()).unwrap_or(0)
-            };
-            (first("uid_map"), first("gid_map"))
-        });
+        let first = |file: &str| {
+            let map = container.open_of_init(file, OFlags::RDONLY).ok();
+            let text = map.and_then(|map| sys::fs::read_all(&map).ok()).unwrap_or_default();
+            first_id(&String::from_utf8_lossy(&text)).unwrap_or(0)
+        };
+        let owner = (first("uid_map"), first("gid_map"));
         Ok(Self { root: Some(root), owner: (Uid::from_raw(owner.0), Gid::from_raw(owner.1)) })
     }
 

@@ -4,14 +4,13 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::OFlags;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sys::Context;
 
 use crate::checkpoint::unescape;
-use crate::{Container, Error, Status};
+use crate::{Container, Error};
 
 /// A mount in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -69,26 +68,6 @@ impl Container {
         };
         let text = sys::fs::read_all(&table).context("read", "mountinfo")?;
         Ok(String::from_utf8_lossy(&text).lines().filter_map(MountPoint::parse).collect())
-    }
-
-    /// Opens a file of init's directory in /proc.
-    ///
-    /// # Errors
-    /// [`Error::NotRunning`] if the container is stopped.
-    pub(crate) fn open_of_init(&self, file: &str, flags: OFlags) -> Result<OwnedFd, Error> {
-        let (pid, pidfd) = match (self.status()?, self.init()) {
-            (Status::Stopped, _) | (_, None) => return Err(Error::NotRunning),
-            (_, Some(init)) => init,
-        };
-        let path = alloc::format!("/proc/{}/{file}", pid.as_raw_nonzero());
-        let flags = flags | OFlags::CLOEXEC;
-        let opened = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", path)?;
-        // If init exited before the file was opened, the pid in the file's path may already have belonged to another
-        // process.
-        match sys::signal::send(pidfd.as_fd(), 0) {
-            Ok(()) => Ok(opened),
-            Err(_) => Err(Error::NotRunning),
-        }
     }
 }
 
