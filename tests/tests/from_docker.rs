@@ -10,9 +10,8 @@ use dayfly_tests::kernel::version;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
 use dayfly_tests::view::View;
-use dayfly_tests::{case, image, wait};
+use dayfly_tests::{case, image, program, wait};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -117,8 +116,7 @@ impl<'a> Place<'a> {
             path(image::program().parent().expect("a directory")),
             path(bed.runtime()),
         );
-        fs::write(dir.join("docker"), script).expect("write");
-        fs::set_permissions(dir.join("docker"), fs::Permissions::from_mode(0o755)).expect("chmod");
+        program::write(&dir.join("docker"), &script);
         Self { bed, dir, names: [bed.id(), bed.id()] }
     }
 

@@ -404,6 +404,8 @@ fn killed_creates(bed: &Bed) {
         let _ = running.wait();
         c.container.delete_force().ok();
         c.is_gone();
+        // The holder waits for two seconds before it asks whether the killed `create` has sent its request.
+        c.container.assert_gone("the killed create");
     }
 }
 

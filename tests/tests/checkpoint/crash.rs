@@ -8,11 +8,10 @@ use dayfly_tests::cgroups;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Running;
-use dayfly_tests::wait;
+use dayfly_tests::{program, wait};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -307,8 +306,7 @@ fn staying_criu(bed: &Bed) -> (PathBuf, PathBuf) {
     let (program, mark) = (bed.dir.join("staying-criu"), bed.dir.join("criu-has-ended"));
     let script =
         format!("#!/bin/sh\n{} \"$@\"\n: >{}\nexec sleep 1000\n", criu::program(), mark.display());
-    fs::write(&program, script).expect("write");
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    program::write(&program, &script);
     (program, mark)
 }
 

@@ -7,12 +7,11 @@ use dayfly_tests::case;
 use dayfly_tests::console::FdSocket;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
-use dayfly_tests::wait;
+use dayfly_tests::{program, wait};
 use rustix::fd::AsFd;
 use serde_json::{Value, json};
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::PermissionsExt;
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -337,9 +336,10 @@ fn network_is_locked_for_connections_only(bed: &Bed) {
     fs::create_dir(&programs).expect("mkdir");
     for name in ["iptables-restore", "ip6tables-restore"] {
         let program = programs.join(name);
-        fs::write(&program, format!("#!/bin/sh\necho {name} >>{}/called\n", bed.dir.display()))
-            .expect("write");
-        fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+        program::write(
+            &program,
+            &format!("#!/bin/sh\necho {name} >>{}/called\n", bed.dir.display()),
+        );
     }
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("PATH"));
     let called = || fs::read_to_string(bed.dir.join("called")).unwrap_or_default();

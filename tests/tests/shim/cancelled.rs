@@ -7,7 +7,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::shim::{Line, NAMESPACE, Shim, creation};
-use dayfly_tests::{case, leak, wait};
+use dayfly_tests::{case, leak, program, wait};
 use proto::messages::process::status;
 use proto::messages::task::{
     CreateTaskRequest, CreateTaskResponse, DeleteRequest, DeleteResponse, Method, ShutdownRequest,
@@ -17,7 +17,6 @@ use proto::ttrpc::status::code;
 use rustix::fs::{CWD, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -94,8 +93,7 @@ fn deleted_before_its_logger_is_ready(bed: &Bed) {
     let container = sleeper(bed);
     let shim = Shim::start(&container);
     let logger = container.bundle.join("logger");
-    fs::write(&logger, "#!/bin/sh\nexec sleep 1000\n").expect("write");
-    fs::set_permissions(&logger, fs::Permissions::from_mode(0o755)).expect("chmod");
+    program::write(&logger, "#!/bin/sh\nexec sleep 1000\n");
     let stdout = format!("binary://{}", logger.display());
     let request = CreateTaskRequest { stdout, ..creation(&container, None) };
     let create = shim.send(Method::Create, &request);

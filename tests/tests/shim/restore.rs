@@ -9,7 +9,7 @@ use dayfly_tests::container::Container;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
 use dayfly_tests::shim::{Pipes, Shim, creation, program};
-use dayfly_tests::{leak, wait};
+use dayfly_tests::{leak, program, wait};
 use proto::messages::events::{TaskCreate, TaskExit, TaskStart, topic};
 use proto::messages::mount::Mount;
 use proto::messages::options::Options;
@@ -24,9 +24,8 @@ use proto::ttrpc::status::code;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -235,8 +234,7 @@ fn logger(bed: &Bed) {
     let container = bed.bundle().sh("while :; do echo counted; usleep 20000; done").make();
     let program = container.bundle.join("logger");
     let log = container.bundle.join("log-of-output");
-    fs::write(&program, "#!/bin/sh\nexec 5>&-; exec cat <&3 >>\"$2\"\n").expect("write");
-    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("chmod");
+    program::write(&program, "#!/bin/sh\nexec 5>&-; exec cat <&3 >>\"$2\"\n");
     let uri = format!("binary://{}?to={}", program.display(), log.display());
     let streams =
         CreateTaskRequest { stdout: uri.clone(), stderr: uri, ..creation(&container, None) };
