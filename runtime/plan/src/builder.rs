@@ -27,6 +27,9 @@ pub struct Builder {
     /// Init's steps that open resources of the host. They come before init joins namespaces and becomes root
     /// (`taken-before-root`, `joined-before-root`).
     pub(crate) taken: Vec<InitStep>,
+    /// Init's steps that create filesystems as soon as it is in its namespaces. For a cgroup2 the kernel takes a lock, which
+    /// systemd holds for some 10 ms while it starts an early scope.
+    pub(crate) made: Vec<InitStep>,
     /// Init's steps that wait until everything is mounted, such as those that make a tmpfs read-only.
     pub(crate) frozen: Vec<InitStep>,
     /// The user namespaces that mounts use, with their mappings; the container's own, which is joined, without.
@@ -43,6 +46,7 @@ impl Builder {
             slots: Slot::FIRST_FREE.0,
             warnings: Vec::new(),
             taken: Vec::new(),
+            made: Vec::new(),
             frozen: Vec::new(),
             user_namespaces: Vec::new(),
             by_init: confined,

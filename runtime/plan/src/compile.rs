@@ -50,6 +50,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
     compile_late_mounts(&mut builder, &context, in_turn)?;
     let late_mounts = builder.take_section();
     let frozen = core::mem::take(&mut builder.frozen);
+    let made = core::mem::take(&mut builder.made);
     let trees = mounts.parent.iter().chain(&late_mounts.parent);
     let pins = mounts::leave_out_pins(&context, trees);
     let mut limits = process::limits(context.process)?;
@@ -119,6 +120,7 @@ pub fn compile(spec: &Spec<'_>, request: &Request<'_>) -> Result<Plan, Error> {
         ],
         [
             clone.init,
+            made,
             session.init,
             mounts.init,
             hooks.init,

@@ -211,6 +211,9 @@ impl Labelled for InitStep {
                 };
                 label(Phase::Mounts, "attach bind", object)
             }
+            Self::MakeTree { filesystem, .. } => {
+                label(Phase::Mounts, "make tree", describe(filesystem))
+            }
             Self::MountFs(mount) => label(Phase::Mounts, "mount", describe(mount)),
             Self::MakeDevices { directory, nodes } => {
                 let names: Vec<Cow<'_, str>> = nodes.iter().map(|node| text(node.name)).collect();

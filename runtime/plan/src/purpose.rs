@@ -30,7 +30,9 @@ pub fn of_init(plan: &Plan, step: &InitStep) -> Option<String> {
         InitStep::AttachBind(AttachBind { source: BindSource::Inside(tree), target, .. }) => {
             Some(mounting(&["/", &text(tree.source)].concat(), target))
         }
-        InitStep::MountFs(mount) => Some(of_filesystem(mount)),
+        InitStep::MakeTree { filesystem: mount, .. } | InitStep::MountFs(mount) => {
+            Some(of_filesystem(mount))
+        }
         _ => None,
     }
 }
@@ -65,6 +67,9 @@ fn attached(plan: &Plan, wanted: Slot, target: &Target) -> Option<String> {
     of_parent.or_else(|| {
         plan.init.iter().find_map(|step| match step {
             InitStep::CloneTree(tree) => source(tree),
+            InitStep::MakeTree { slot, filesystem } if *slot == wanted => {
+                Some(of_filesystem(filesystem))
+            }
             _ => None,
         })
     })

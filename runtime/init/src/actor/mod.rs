@@ -222,6 +222,9 @@ impl<'a> Init<'a> {
                 mounts::attach_tree(&self.root()?, self.fd(*slot)?, target)
             }
             InitStep::AttachBind(bind) => mounts::attach_bind(&self.root()?, bind, self.slots),
+            InitStep::MakeTree { slot, filesystem } => {
+                mounts::create(filesystem).map(|tree| self.slots.keep(*slot, tree))
+            }
             InitStep::MountFs(mount) => {
                 mounts::mount_fs(&self.root()?, mount, self.slots, &mut self.fresh)
             }

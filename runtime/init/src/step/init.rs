@@ -94,6 +94,13 @@ pub enum InitStep<'a> {
     },
     /// Attaches a bind mount whose source is in the root, or that does not follow symbolic links.
     AttachBind(AttachBind<'a>),
+    /// Creates a filesystem, which a later step attaches.
+    MakeTree {
+        /// The slot for the tree.
+        slot: Slot,
+        /// The filesystem.
+        filesystem: MountFs<'a>,
+    },
     /// Creates and attaches a filesystem.
     MountFs(MountFs<'a>),
     /// Creates device nodes in one directory.
@@ -372,6 +379,7 @@ impl InitStep<'_> {
             | Self::AwaitAdmission
             | Self::Undumpable
             | Self::CloneDevice(_)
+            | Self::MakeTree { .. }
             | Self::BecomeRoot
             | Self::Unshare(_)
             | Self::JoinKeyring { .. }

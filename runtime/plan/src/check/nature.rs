@@ -59,6 +59,7 @@ impl<'a> Nature<'a> {
             | InitStep::JoinNetwork
             | InitStep::BecomeRoot
             | InitStep::Unshare(_)
+            | InitStep::MakeTree { .. }
             | InitStep::LoopbackUp
             | InitStep::SetHostname(_)
             | InitStep::SetDomainname(_)

@@ -41,8 +41,10 @@ pub(super) fn compile(
         if let (Some(place), false) = (&location.unified, private) {
             return bind_cgroup(builder, context, place.mount(), options, destination);
         }
-        let step = filesystem::new("cgroup2", Some("cgroup"), options, destination, None)?;
-        builder.init(InitStep::MountFs(step));
+        let filesystem = filesystem::new("cgroup2", Some("cgroup"), options, destination, None)?;
+        let (slot, target) = (builder.slot(), filesystem.target);
+        builder.made.push(InitStep::MakeTree { slot, filesystem });
+        builder.init(InitStep::AttachTree { slot, target });
         return Ok(());
     }
     let mut parameters = Vec::from([(c"mode", Some(c"755")), (c"size", Some(c"1m"))]);

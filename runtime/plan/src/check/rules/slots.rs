@@ -184,6 +184,7 @@ fn slots_filled(view: &View<'_>, finding: &mut Finding) {
             InitStep::CloneTree(tree) => tree.slot,
             InitStep::CloneDevice(device) => device.slot,
             InitStep::OpenMount { slot, .. }
+            | InitStep::MakeTree { slot, .. }
             | InitStep::MountFs(MountFs { kept: Some(slot), .. }) => *slot,
             _ => continue,
         };
