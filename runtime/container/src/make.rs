@@ -6,6 +6,7 @@ use alloc::rc::Rc;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use cgroup::systemd::Manager;
 use launch::{Born, Launched, Network};
 use plan::step::{ParentStep, Slot};
 use plan::{Caller, FastPaths, Kernel, Plan, Request};
@@ -30,7 +31,7 @@ use crate::identity::Identity;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
 use crate::notify;
-use crate::options::CLAIMED;
+use crate::options::{CLAIMED, CgroupDriver};
 use crate::output::Redirected;
 use crate::record::{self, Header, Record};
 use crate::request::StartMode;
@@ -53,6 +54,7 @@ impl<'a> CreateContext<'a> {
         let (options, trace) = (self.options, self.trace);
         check_preserved(self.passed_fds())?;
         let (caller, kernel) = self.probe();
+        let bus = self.dial(&caller);
         let network = self.begin_network(&caller, &kernel)?;
         let requests = match options.template {
             Some(TemplateUse::Become { .. }) => Some(template::open_requests()?),
@@ -76,6 +78,7 @@ impl<'a> CreateContext<'a> {
             (Slot::REQUESTS, requests),
             (Slot::BLANK, blank),
             (Slot::DEVICES, devices),
+            (Slot::BUS, bus),
         ];
         let given = given.into_iter().filter_map(|(slot, fd)| Some((slot, fd?))).collect();
         let mut claim = self.claim(mode.wait_for_start)?;
@@ -148,6 +151,16 @@ impl<'a> CreateContext<'a> {
         let plan = self.trace.work(Phase::Configuration, "compile plan", "", compile)?;
         self.options.warn.all(&plan.warnings);
         Ok(Box::leak(Box::new(plan)))
+    }
+
+    /// Connects to the bus of the host's systemd, if a scope of it is to be the cgroup. The bus needs as long to accept a
+    /// connection as this process until its first call. If this fails, that call says why.
+    fn dial(&self, caller: &Caller) -> Option<OwnedFd> {
+        let options = self.options;
+        let is_asked = options.cgroup_driver == CgroupDriver::Systemd
+            && !options.rootless.unwrap_or(caller.is_rootless())
+            && options.env.env("DBUS_SYSTEM_BUS_ADDRESS").is_none();
+        is_asked.then(Manager::dial)?
     }
 
     /// Starts a process that creates the container's network namespace, if the plan is to have one.

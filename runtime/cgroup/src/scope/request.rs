@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::vec::Vec;
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use rustix::process::Pid;
 use spec::resources::{Pids, Resources};
 use sys::clone::HOLDER;
@@ -32,7 +32,7 @@ pub struct ScopeRequest<'a> {
 impl<'a> ScopeRequest<'a> {
     /// Connects to the systemd of the unit at `location`. `resources` are as in [`Cgroup::create`], and so is the `program`
     /// of other methods. `properties` are additional properties of the unit. Properties derived from `resources` override
-    /// them.
+    /// them. `dialled` is a connection of [`Manager::dial`].
     ///
     /// # Errors
     /// [`Error::Systemd`]; [`Error::Invalid`] and others for invalid limits.
@@ -40,6 +40,7 @@ impl<'a> ScopeRequest<'a> {
         location: &'a Location,
         resources: &'a Resources,
         properties: &[Property],
+        dialled: Option<OwnedFd>,
     ) -> Result<Self, Error> {
         let unit = location.unit.as_ref().ok_or(systemd::Error::Absent)?;
         let unified = location.is_unified();
@@ -48,7 +49,7 @@ impl<'a> ScopeRequest<'a> {
         }
         let rules = Rule::list(&resources.devices)?;
         let resources = properties::rounded(resources);
-        let mut manager = Manager::connect(unit)?;
+        let mut manager = Manager::connect(unit, dialled)?;
         let idles = knows_idle(&mut manager, unit, &resources)?;
         let of_resources = properties::of_resources(&resources, unified, idles)?;
         let properties = [properties, &of_resources].concat();
@@ -62,18 +63,9 @@ impl<'a> ScopeRequest<'a> {
 
     /// Makes the scope's directory, if this is possible before systemd has the scope: there is a bus, the directory
     /// of the slice exists, and systemd has no unit of that name, whose end would be the end of the new scope, too.
-    ///
-    /// # Errors
-    /// [`Error::Systemd`]
-    pub fn make_early(&mut self) -> Result<Option<Cgroup>, Error> {
+    pub fn make_early(&self) -> Option<Cgroup> {
         // On systemd's own socket, the holder would take the end of another unit's job for that of its own.
-        if !self.manager.is_on_bus() {
-            return Ok(None);
-        }
-        let made = early::make(self.location, self.unit);
-        // A holder that is created before would wait for ever if this process were killed meanwhile.
-        self.manager.ready(self.unit)?;
-        Ok(made)
+        self.manager.is_on_bus().then(|| early::make(self.location, self.unit))?
     }
 
     /// Returns whether systemd has a unit of the scope's name.

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use rustix::fd::BorrowedFd;
+use rustix::fd::{BorrowedFd, OwnedFd};
 use sys::wait::Deadline;
 
 use crate::systemd::dbus::{self, Address, Bus, Call, Message, Value};
@@ -46,11 +46,15 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Connects to the systemd that manages a unit.
+    /// Connects to the systemd that manages a unit. If that is the host's, uses a connection of [`Manager::dial`].
     ///
     /// # Errors
     /// [`Error::Call`]
-    pub fn connect(unit: &Unit) -> Result<Self, Error> {
+    pub fn connect(unit: &Unit, dialled: Option<OwnedFd>) -> Result<Self, Error> {
+        if let (Instance::System, Some(socket)) = (&unit.instance, dialled) {
+            let bus = Bus::of_authenticated(socket, true, PATIENCE);
+            return Ok(Self { bus, patience: PATIENCE });
+        }
         Self::to(&unit.instance).map_err(|error| failed("connect", &unit.name, error))
     }
 
@@ -77,17 +81,15 @@ impl Manager {
         Ok(Self { bus: bus?, patience: PATIENCE })
     }
 
+    /// Connects to the bus of the host's systemd, and sends the authentication, for [`Manager::connect`]. Returns `None`
+    /// if this fails.
+    pub fn dial() -> Option<OwnedFd> {
+        Bus::connect(&Address::system(), PATIENCE).ok().map(Bus::into_socket)
+    }
+
     /// Returns whether the connection is to a bus, on which no signals of other units arrive.
     pub fn is_on_bus(&self) -> bool {
         self.bus.is_routed()
-    }
-
-    /// Waits until calls can be sent without waiting.
-    ///
-    /// # Errors
-    /// [`Error::Call`]
-    pub fn ready(&mut self, unit: &Unit) -> Result<(), Error> {
-        self.bus.send_queued().map_err(|error| failed("connect", &unit.name, error))
     }
 
     /// Starts a transient unit, and waits until the job has finished. If a failed unit with the same name exists, its

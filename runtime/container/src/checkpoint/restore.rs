@@ -380,7 +380,7 @@ impl Restoration<'_> {
                 Some(Cgroup::create(location, resources, None)?)
             }
             Some(CgroupPlan::Scope { location, resources, properties, .. }) => {
-                let request = ScopeRequest::of(location, resources, properties)?;
+                let request = ScopeRequest::of(location, resources, properties, None)?;
                 Some(request.create(criu, None)?)
             }
             _ => None,

@@ -47,8 +47,10 @@ impl Slot {
     pub const STAND_IN: Self = Self(9);
     /// The listening socket of a template, which the program inherits; the caller provides it.
     pub const REQUESTS: Self = Self(10);
+    /// The connection to the bus of the host's systemd, if the caller has one.
+    pub const BUS: Self = Self(11);
     /// The first slot that the compiler allocates.
-    pub const FIRST_FREE: Self = Self(11);
+    pub const FIRST_FREE: Self = Self(12);
 }
 
 /// One resource limit; `None` is unlimited.

@@ -3,6 +3,7 @@
 use cgroup::{Cgroup, ScopeRequest};
 use plan::step::{ScopeState, Slot};
 use plan::{CgroupPlan, ResctrlPlan};
+use rustix::io::fcntl_dupfd_cloexec;
 
 use super::{Parent, no_child};
 use crate::Error;
@@ -20,8 +21,10 @@ impl Parent<'_> {
                 Some(Cgroup::create(location, resources, program)?)
             }
             Some(CgroupPlan::Scope { location, resources, properties, early }) => {
-                let mut request = ScopeRequest::of(location, resources, properties)?;
-                let made = if *early { request.make_early()? } else { None };
+                let bus = self.slots.get(Slot::BUS);
+                let dialled = bus.and_then(|bus| fcntl_dupfd_cloexec(bus, 3).ok());
+                let request = ScopeRequest::of(location, resources, properties, dialled)?;
+                let made = if *early { request.make_early() } else { None };
                 let holder = match &made {
                     Some(cgroup) => Holder::start_outside(&request, cgroup)?,
                     None => Holder::start()?,

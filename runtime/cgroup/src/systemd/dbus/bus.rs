@@ -86,18 +86,28 @@ impl Bus {
     /// SO_PEERCRED. The client does not send its uid, because in a user namespace it differs from the uid that the peer
     /// sees. `routed` is true if the peer is a bus.
     ///
-    /// The client's whole part is sent at once, as by clients of sd-bus. The first call waits for the peer's answer. If
-    /// the last line arrived together with a message of less than 256 bytes, systemd would have read both, and would
-    /// wait for more before it looks at the message.
+    /// The client's whole part is sent at once, as by clients of sd-bus. Calls to a bus follow before its answer. systemd
+    /// is sent none before: if the last line arrived together with a message of less than 256 bytes, systemd would have
+    /// read both, and would wait for more before it looks at the message.
     ///
     /// # Errors
     /// See [`Error`].
     pub fn over(socket: OwnedFd, routed: bool, patience: Duration) -> Result<Self, Error> {
-        let (input, output, signals) = (Vec::new(), Vec::new(), Vec::new());
-        let (serial, accepted) = (0, false);
-        let bus = Self { socket, input, output, serial, accepted, routed, patience, signals };
+        let bus = Self::of_authenticated(socket, routed, patience);
         bus.send(b"\0AUTH EXTERNAL\r\nDATA\r\nBEGIN\r\n")?;
         Ok(bus)
+    }
+
+    /// Continues on the socket of a connection that has sent nothing but the authentication, which was not answered yet.
+    pub fn of_authenticated(socket: OwnedFd, routed: bool, patience: Duration) -> Self {
+        let (input, output, signals) = (Vec::new(), Vec::new(), Vec::new());
+        let (serial, accepted) = (0, false);
+        Self { socket, input, output, serial, accepted, routed, patience, signals }
+    }
+
+    /// Returns the socket, for [`Bus::of_authenticated`].
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
     }
 
     /// Returns whether the peer is a bus, which delivers no signals but those that the client asks for.
@@ -110,32 +120,23 @@ impl Bus {
         self.socket.as_fd()
     }
 
-    /// Waits for the peer's answer to the authentication.
-    fn await_acceptance(&mut self) -> Result<(), Error> {
-        let deadline = Deadline::after(self.patience);
-        let mut line = self.line(deadline)?;
-        if line == "DATA" {
-            line = self.line(deadline)?;
-        }
-        if line != "OK" && !line.starts_with("OK ") {
-            return Err(Error::Rejected { answer: line });
-        }
-        self.accepted = true;
-        Ok(())
-    }
-
-    /// Reads the next line of the authentication.
-    fn line(&mut self, deadline: Deadline) -> Result<String, Error> {
-        loop {
-            if let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") {
-                let line: Vec<u8> = self.input.drain(..end + 2).collect();
-                return Ok(String::from_utf8_lossy(&line).trim_end().to_string());
+    /// Parses what has been received of the peer's answer to the authentication. Returns whether the peer has accepted it.
+    fn is_accepted(&mut self) -> Result<bool, Error> {
+        while !self.accepted {
+            let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") else {
+                return match self.input.len() > MAX_LINE {
+                    true => Err(Error::Malformed("authentication")),
+                    false => Ok(false),
+                };
+            };
+            let line: Vec<u8> = self.input.drain(..end + 2).collect();
+            let line = String::from_utf8_lossy(&line).trim_end().to_string();
+            self.accepted = line == "OK" || line.starts_with("OK ");
+            if !self.accepted && line != "DATA" {
+                return Err(Error::Rejected { answer: line });
             }
-            if self.input.len() > MAX_LINE {
-                return Err(Error::Malformed("authentication"));
-            }
-            self.receive(deadline)?;
         }
+        Ok(true)
     }
 
     /// Calls a method and waits for the reply.
@@ -173,8 +174,9 @@ impl Bus {
     /// # Errors
     /// See [`Error`].
     pub fn send_queued(&mut self) -> Result<(), Error> {
-        if !self.accepted {
-            self.await_acceptance()?;
+        let deadline = Deadline::after(self.patience);
+        while !self.routed && !self.is_accepted()? {
+            self.receive(deadline)?;
         }
         let calls = core::mem::take(&mut self.output);
         self.send(&calls)
@@ -250,7 +252,7 @@ impl Bus {
         self.signal(self.patience, new_owner)?.ok_or_else(|| stalled(self.patience))
     }
 
-    /// Returns whether a signal that `wanted` accepts has been received.
+    /// Returns whether a signal that `wanted` accepts is among what has been received.
     ///
     /// # Errors
     /// See [`Error`].
@@ -274,6 +276,9 @@ impl Bus {
 
     /// Returns the next message of those that have been received.
     fn received(&mut self) -> Result<Option<Message>, Error> {
+        if !self.is_accepted()? {
+            return Ok(None);
+        }
         let Some(length) = Message::length(&self.input)? else { return Ok(None) };
         let Some(bytes) = self.input.get(..length) else { return Ok(None) };
         let message = Message::parse(bytes)?;

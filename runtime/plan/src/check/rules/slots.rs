@@ -9,7 +9,7 @@ use crate::check::pick::init;
 use crate::step::{DeviceSource, InitStep, MountFs, ParentStep, Slot, TimeNamespace};
 
 /// Slots that the launcher's caller fills. The slot of the console socket may also be filled by a step.
-const GIVEN: [Slot; 7] = [
+const GIVEN: [Slot; 8] = [
     Slot::START,
     Slot::CONSOLE,
     Slot::CONTAINER,
@@ -17,6 +17,7 @@ const GIVEN: [Slot; 7] = [
     Slot::DEVICES,
     Slot::STAND_IN,
     Slot::REQUESTS,
+    Slot::BUS,
 ];
 /// Slots that stay open when init releases its descriptors.
 const KEPT: [Slot; 3] = [Slot::START, Slot::STAND_IN, Slot::REQUESTS];
