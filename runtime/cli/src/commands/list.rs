@@ -1,7 +1,7 @@
 //! `list`: prints the containers of a state root.
 
 use container::State;
-use rustix::fs::{Access, CWD, access};
+use rustix::fs::{Access, access};
 use rustix::termios::tcgetwinsize;
 use sys::Errno;
 use sys::stdio::stdout;
@@ -23,21 +23,18 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 /// Returns the table. On a terminal, it is truncated to the terminal's width, unless `--no-trunc` was given. Otherwise
 /// it has runc's columns in full.
 fn table(states: &[State], invocation: &Invocation<'_>) -> String {
-    match columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) {
-        Some(columns) => brief::table(states, config, columns),
-        None => list::table(states),
-    }
+    let Some(columns) = columns().filter(|_| !invocation.values.flag(&NO_TRUNC)) else {
+        return list::table(states);
+    };
+    let process =
+        |state: &State| invocation.store().ok()?.container(&state.id).ok()?.process().ok();
+    brief::table(states, process, columns)
 }
 
 /// Returns the number of columns of the terminal, if standard output is a terminal.
 fn columns() -> Option<usize> {
     let columns = tcgetwinsize(stdout()).ok()?.ws_col;
     Some(usize::from(columns)).filter(|columns| *columns > 0)
-}
-
-/// Reads the configuration of a container from its bundle, if the file still exists.
-fn config(state: &State) -> Option<Vec<u8>> {
-    sys::fs::read_at(CWD, format!("{}/config.json", state.bundle).as_str()).ok()
 }
 
 /// Returns the states of all containers. If the state root does not exist, the list is empty; this is an error only if

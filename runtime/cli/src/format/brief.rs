@@ -1,5 +1,6 @@
 //! `list` on a terminal: one line per container, no longer than the terminal's width.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
@@ -7,6 +8,7 @@ use core::iter;
 
 use container::State;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 const TITLE: [&str; COLUMNS] = ["ID", "PID", "STATUS", "CREATED", "IMAGE", "COMMAND"];
 const COLUMNS: usize = 6;
@@ -21,13 +23,7 @@ const IMAGES: [&str; 4] = [
     "io.kubernetes.cri-o.ImageName",
 ];
 
-/// The part of config.json that is displayed.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Config {
-    process: Process,
-}
-
+/// The part of a container's process that is displayed.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Process {
@@ -39,16 +35,16 @@ pub fn image(state: &State) -> Option<&String> {
     IMAGES.iter().find_map(|name| state.annotations.get(*name))
 }
 
-/// Returns the cells of a container. Its command is read from `config`, the text of its config.json.
-fn cells(state: &State, config: Option<Vec<u8>>) -> [String; COLUMNS] {
-    let config = config.and_then(|text| serde_json::from_slice::<Config>(&text).ok());
+/// Returns the cells of a container with this process.
+fn cells(state: &State, process: Option<Box<RawValue>>) -> [String; COLUMNS] {
+    let process = process.and_then(|text| serde_json::from_str::<Process>(text.get()).ok());
     [
         state.id.clone(),
         state.pid.to_string(),
         super::list::status(state),
         created(&state.created),
         image(state).cloned().unwrap_or_default(),
-        config.unwrap_or_default().process.args.join(" "),
+        process.unwrap_or_default().args.join(" "),
     ]
     .map(|cell| cell.chars().map(|c| if c.is_control() { '?' } else { c }).collect())
 }
@@ -59,10 +55,14 @@ fn created(time: &str) -> String {
     seconds.replace('T', " ")
 }
 
-/// Returns the table of `states`, for which `config` reads config.json. Lines are at most `width` characters long, unless
-/// the minimum widths of the columns need more.
-pub fn table(states: &[State], config: impl Fn(&State) -> Option<Vec<u8>>, width: usize) -> String {
-    let cells = states.iter().map(|state| cells(state, config(state)));
+/// Returns the table of `states`, for which `process` reads the container's process. Lines are at most `width` characters
+/// long, unless the minimum widths of the columns need more.
+pub fn table(
+    states: &[State],
+    process: impl Fn(&State) -> Option<Box<RawValue>>,
+    width: usize,
+) -> String {
+    let cells = states.iter().map(|state| cells(state, process(state)));
     let rows: Vec<_> = iter::once(TITLE.map(String::from)).chain(cells).collect();
     let mut widths = [0; COLUMNS];
     for row in &rows {
@@ -109,21 +109,21 @@ mod tests {
         let mut long = example("a-container-with-quite-a-long-name-0123456789");
         long.annotations.insert(IMAGES[0].into(), "docker.io/library/alpine:latest".into());
         let states = [example("web"), long];
-        let config = br#"{"process":{"args":["sh","-c","while true; do\n sleep 1; done"]}}"#;
-        let config = |_: &State| Some(config.to_vec());
+        let process = r#"{"args":["sh","-c","while true; do\n sleep 1; done"]}"#;
+        let process = |_: &State| RawValue::from_string(process.into()).ok();
         for width in [80, 100] {
-            let text = table(&states, config, width);
+            let text = table(&states, process, width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         }
         assert_eq!(
-            table(&states[..1], config, 90),
+            table(&states[..1], process, 90),
             "\
 ID   PID   STATUS   CREATED              IMAGE  COMMAND
 web  4242  running  2026-11-21 07:34:19         sh -c while true; do? sleep 1; done
 "
         );
         assert_eq!(
-            table(&states, config, 80).lines().last().unwrap(),
+            table(&states, process, 80).lines().last().unwrap(),
             "a-container-with-…  4242  running  2026-11-21 07:34:19  docker.io/l…  sh -c whi…"
         );
         assert!(table(&states[..1], |_| None, 1).contains("\nweb  4242"));
