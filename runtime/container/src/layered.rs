@@ -22,8 +22,8 @@ use rootfs::{Layers, Mode, Recipe, Upper};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::Access;
 use spec::{IdMapping, Namespace, NamespaceKind, Spec};
-use sys::Context;
 use sys::fs::c_path;
+use sys::{Context, Errno};
 
 use crate::bundle::Bundle;
 use crate::directory::{self, TryClone};
@@ -156,7 +156,11 @@ pub(crate) fn prepare(
         _ => Upper::Directory,
     };
     let directory = format!("{}/{CONTAINERS}/{id}", options.store);
-    let on_disk = options.image.is_some() || upper == Upper::Directory || mode != Mode::Fd;
+    let on_disk = upper == Upper::Directory
+        || mode != Mode::Fd
+        // Nothing can be removed from a store on a read-only medium, so its image needs no link that keeps it.
+        || (options.image.is_some()
+            && rustix::fs::access(options.store, Access::WRITE_OK) != Err(Errno::ROFS));
     let mut prepared = Prepared {
         recipe: Recipe {
             mode,

@@ -17,6 +17,7 @@ const CASES: &[Case] = &[
     case!(state_that_was_removed).unlike_runc().needs(programs),
     case!(one_name_in_two_state_roots).unlike_runc().needs(programs),
     case!(one_name_in_two_mount_namespaces).unlike_runc().needs(programs),
+    case!(read_only_medium).unlike_runc().needs(programs),
 ];
 
 /// The initial PID namespace (PROC_PID_INIT_INO, linux/proc_ns.h).
@@ -170,5 +171,24 @@ fn one_name_in_two_mount_namespaces(bed: &Bed) {
     assert!(home(bed, &id).join("upper").exists());
     fs::write(&go, "\n").expect("go");
     assert_eq!(running.wait().ok().stdout, "precious\n/new\n");
+    nothing_is_left(bed);
+}
+
+/// Changes in memory need nothing of the store, which may be on a DVD.
+fn read_only_medium(bed: &Bed) {
+    image_of(bed, vec![]);
+    let store = image::store(bed);
+    let script = format!(
+        "mount --bind {store} {store}; mount -o remount,bind,ro {store}\n\
+         R run --ephemeral --image test sh -c 'echo changed >/data; cat /data'\n\
+         R run --read-only --image test echo read-only\n\
+         id=$(R run -d --ephemeral --image test sleep 1000); R exec $id echo inside; R rm -f $id\n\
+         R run --image test true",
+        store = path(&store),
+    );
+    let outcome = apart(bed, &[], &script).run();
+    assert_eq!(outcome.stdout, "changed\nread-only\ninside\n", "{outcome}");
+    let advice = "read-only file system; --ephemeral keeps changes in memory";
+    assert!(outcome.code() == 1 && outcome.stderr.contains(advice), "{outcome}");
     nothing_is_left(bed);
 }

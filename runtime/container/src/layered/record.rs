@@ -55,19 +55,25 @@ impl LayeredRecord {
         }
         let path = &*self.directory;
         let make = || mkdir(path, Permissions::RWXU);
+        let failed = |path: &str, errno| match errno {
+            Errno::ROFS => Error::Text(format!(
+                "mkdir {path}: read-only file system; --ephemeral keeps changes in memory"
+            )),
+            errno => sys::Error::new("mkdir", path, errno).into(),
+        };
         match make() {
             Ok(()) => {}
             Err(Errno::NOENT) => {
                 let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
                 sys::fs::make_directories(parent, 0o700)
-                    .map_err(|(part, errno)| sys::Error::new("mkdir", part, errno))?;
+                    .map_err(|(part, errno)| failed(part, errno))?;
                 make().context("mkdir", path)?;
             }
             Err(Errno::EXIST) => {
                 home::remove_left(path, &self.owner())?;
                 make().context("mkdir", path)?;
             }
-            Err(errno) => return Err(sys::Error::new("mkdir", path, errno).into()),
+            Err(errno) => return Err(failed(path, errno)),
         }
         home::claim(path, &self.owner())?;
         if self.image.is_empty() {
