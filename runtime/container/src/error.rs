@@ -162,7 +162,7 @@ impl fmt::Display for Error {
             Self::LimitsWithoutCgroup { directory } => write!(
                 f,
                 "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
-                 {directory}: permission denied"
+                 {directory}: permission denied; leave the limits out, or delegate a cgroup (docs/rootless.md)"
             ),
             Self::Json { what, error } => write!(f, "{what}: {error}"),
             Self::Pin { option, error } => f.write_str(&error.told_of(option)),

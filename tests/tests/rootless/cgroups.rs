@@ -38,9 +38,10 @@ fn none(bed: &Bed) {
     c.id_call("pause", &[], &[]).run().fails("the container has no cgroup of its own");
     c.id_call("kill", &["--all"], &["KILL"]).run().ok();
     c.wait_status("stopped");
-    user.single().set("/linux/resources/pids", json!({ "limit": 10 })).make().run().fails(
-        "rootless needs no limits + no cgrouppath when no permission is granted for cgroups",
-    );
+    let limited = user.single().set("/linux/resources/pids", json!({ "limit": 10 })).make().run();
+    limited
+        .fails("rootless needs no limits + no cgrouppath when no permission is granted for cgroups")
+        .fails("permission denied; leave the limits out, or delegate a cgroup (docs/rootless.md)");
     let path = "/dayfly-test/not-mine";
     let c = user.single().set("/linux/cgroupsPath", json!(path)).make();
     c.run().fails("permission denied");
