@@ -2,8 +2,8 @@
 
 use super::usage_error;
 use dayfly_tests::bed::Bed;
-use dayfly_tests::case;
 use dayfly_tests::runner::Case;
+use dayfly_tests::{case, program};
 use std::fs;
 
 dayfly_tests::subject!(Tools, CASES);
@@ -14,6 +14,7 @@ const CASES: &[Case] = &[
     case!(alias_of_a_tool).unlike_runc(),
     case!(tools_list_their_commands).unlike_runc(),
     case!(every_command_has_its_own_name).unlike_runc(),
+    case!(found_without_proc).unlike_runc(),
 ];
 
 fn what_was_meant(bed: &Bed) {
@@ -79,4 +80,20 @@ fn every_command_has_its_own_name(bed: &Bed) {
     }
     let outcome = bed.call_bare(&["gc", "--bogus"]).run().exits(1);
     assert!(outcome.stderr.contains("\nUsage: dayfly gc"), "{outcome}");
+}
+
+/// As in a chroot, where /proc/self/exe does not say where dayfly is.
+fn found_without_proc(bed: &Bed) {
+    let [bin, libexec] = ["bin", "libexec/dayfly"].map(|name| bed.dir.join(name));
+    for directory in [&bin, &libexec] {
+        fs::create_dir_all(directory).expect("mkdir");
+    }
+    std::os::unix::fs::symlink(bed.runtime(), bin.join("dayfly")).expect("link");
+    program::write(&libexec.join("dayfly-image"), "#!/bin/sh\necho found: \"$@\"\n");
+    let bin = bin.to_str().expect("path");
+    for call in [format!("{bin}/dayfly image ls"), format!("PATH={bin}:$PATH; dayfly image ls")] {
+        let outcome =
+            bed.program("unshare", &["-m", "sh", "-c", &format!("umount -l /proc; {call}")]);
+        assert_eq!(outcome.run().ok().stdout, "found: image ls\n", "{call}");
+    }
 }

@@ -17,19 +17,20 @@ pub fn command(program: &str, name: &str, invocation: &Invocation<'_>) -> Result
     let words = iter::once(program).chain(name).chain(invocation.arguments.iter().copied());
     let argv = words.map(CString::new).collect::<Result<_, _>>()?;
     // The program is in this program's directory, in `../libexec/dayfly` relative to that directory, or in the search
-    // path.
+    // path. Where /proc is not mounted, this program's directory is that of its name, or in the search path.
     let own = readlink("/proc/self/exe", Vec::new()).ok().and_then(|own| own.into_string().ok());
+    let own = own.or_else(|| Some(invocation.args.iter().next()?.to_str().ok()?.into()));
     let own = own.as_deref().and_then(|own| own.rsplit_once('/'));
-    let near =
-        own.map(|(directory, _)| [directory.into(), format!("{directory}/../libexec/dayfly")]);
     let path = invocation.args.env("PATH").unwrap_or_default();
-    let directories = near.iter().flatten().map(String::as_str);
     let searched = path.split(':').filter(|directory| directory.starts_with('/'));
-    let paths = within(&mut directories.chain(searched), program);
+    let all = own.map(|(directory, _)| directory).into_iter().chain(searched);
+    let all: Vec<String> = all
+        .flat_map(|directory| [directory.into(), format!("{directory}/../libexec/dayfly")])
+        .collect();
+    let paths = within(&mut all.iter().map(String::as_str), program);
     Err(match execute(&paths, argv, invocation.args) {
         Errno::NOENT => failure!(
-            "{program} is missing: it must be in the directory of dayfly or in ../libexec/dayfly, \
-             where make build and make install put it"
+            "{program} is missing: it must be in the directory of dayfly or in ../libexec/dayfly"
         ),
         errno => sys::Error::new("exec", program, errno).into(),
     })
