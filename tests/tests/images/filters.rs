@@ -224,7 +224,7 @@ fn profiles_by_name(bed: &Bed) {
     let layout = layout(bed);
     let outcome =
         import(bed, &layout, &["--seccomp", "/usr/share/containers/absent.json"]).exits(1);
-    assert!(outcome.stderr.contains("absent.json: No such file"), "{outcome}");
+    assert!(outcome.stderr.contains("absent.json: no such file"), "{outcome}");
     let file = bed.dir.join("profile.json");
     let name = file.to_str().expect("path");
     fs::write(&file, "{}").expect("write");

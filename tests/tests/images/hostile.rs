@@ -39,7 +39,7 @@ fn hostile_archives(bed: &Bed) {
         (
             "file as parent",
             Layer::new().file("a", 0o644, b"").file("a/b", 0o644, b""),
-            "Not a directory",
+            "not a directory",
         ),
         (
             "loop",
@@ -56,7 +56,7 @@ fn hostile_archives(bed: &Bed) {
         ),
         ("zero in name", pax(&[("path", b"a\0b")]), "zero byte"),
         ("long name", pax(&[("path", &[b'a'; 300])]), "longer than 255"),
-        ("deep name", pax(&[("path", "a/".repeat(5000).as_bytes())]), "File name too long"),
+        ("deep name", pax(&[("path", "a/".repeat(5000).as_bytes())]), "file name too long"),
         ("owner nobody has", pax(&[("uid", b"4294967295")]), "4294967295"),
         ("size", pax(&[("size", b"99999999999")]), "ends inside a file"),
         ("negative size", pax(&[("size", b"-1")]), "PAX header"),
@@ -196,7 +196,7 @@ fn bombs(bed: &Bed) {
             .pax(&[("path", format!("{deeper}/file").as_bytes())])
             .file("short", 0o644, b"")
     });
-    refused(bed, &image::layout(bed, "deep", vec![deep]), &[], "File name too long");
+    refused(bed, &image::layout(bed, "deep", vec![deep]), &[], "file name too long");
     let header = Layer::new().entry(EntryType::XHeader, "pax", "", 0o644, &vec![b'1'; 3 << 20]);
     refused(bed, &image::layout(bed, "header", vec![header]), &[], "longer than 2 MiB");
 }
@@ -257,7 +257,7 @@ fn damaged_blobs(bed: &Bed) {
         &|layout, manifest, _| {
             fs::remove_file(blob(layout, manifest)).expect("remove");
         },
-        "No such file",
+        "no such file",
     );
     change("size", &|_, manifest, _| manifest["layers"][0]["size"] = json!(7), "must have 7 bytes");
     change(

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A system call or a read failed.
-    #[error("{op} {object}: {cause}")]
+    #[error("{op} {object}: {}", described(cause))]
     System {
         /// The operation, such as `"write"`.
         op: &'static str,
@@ -86,6 +86,15 @@ impl Error {
             Self::Interrupted => self,
             cause => unfit!("layer {blob}: {cause}"),
         }
+    }
+}
+
+/// Returns the text of an error of the system in the words of `dayfly run`, without Rust's number.
+fn described(cause: &io::Error) -> String {
+    let text = cause.to_string();
+    match text.rsplit_once(" (os error ") {
+        Some((text, _)) => text.to_lowercase(),
+        None => text,
     }
 }
 
