@@ -178,7 +178,8 @@ fn configuration(manifest: &str) -> Option<&str> {
 }
 
 /// Returns all names in a store, sorted.
-fn names_of(store: &str) -> Vec<String> {
+#[must_use]
+pub fn names_of(store: &str) -> Vec<String> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let refs = openat(CWD, format!("{store}/refs").as_str(), flags, Mode::empty());
     let Ok(all) = refs.and_then(|directory| names(directory.as_fd())) else { return Vec::new() };

@@ -81,7 +81,7 @@ fn try_run(args: sys::Args, entered: u64, log: &mut Log) -> Result<i32, Failure>
     let Some((&name, rest)) = words.split_first() else { return print(help::of_program()) };
     match name {
         "help" | "h" => return help(rest.first().copied()),
-        "version" => return print(Version),
+        "version" => return version(rest),
         _ => {}
     }
     let command = find(name).ok_or_else(|| unknown(name))?;
@@ -172,6 +172,14 @@ fn texts(args: sys::Args) -> Result<Vec<&'static str>, Failure> {
 /// Prints a requested text on standard output.
 fn print(text: impl Display) -> Result<i32, Failure> {
     commands::print(&text.to_string()).map(|()| 0)
+}
+
+fn version(words: &[&str]) -> Result<i32, Failure> {
+    match words {
+        [] => print(Version),
+        ["--format" | "-f", "json"] | ["--format=json"] => print(version::json()?),
+        _ => Err(failure!("\"version\" takes no arguments but --format json")),
+    }
 }
 
 fn help(name: Option<&str>) -> Result<i32, Failure> {

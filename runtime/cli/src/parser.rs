@@ -2,13 +2,13 @@
 //!
 //! An option is written as `--name value` or `--name=value`. One dash is accepted as well, for short and long names.
 //! The value of a flag must follow `=`. One-letter flags may be combined after one dash, as in `-it`. The last letter
-//! may also be an option with a value, which in `run` may follow at once, as in `-m64m`. `--` ends the options. If the command's definition permits it, options may
-//! follow positional arguments. After a positional argument, a word that begins with a dash but is not a defined option
+//! may also be an option with a value, which may follow at once in some commands, as in `-m64m`. `--` ends the options. If
+//! the command's definition permits it, options may follow positional arguments. After a positional argument, a word that begins with a dash but is not a defined option
 //! is an argument (`kill CONTAINER -9`).
 
 use alloc::vec::Vec;
 
-use crate::definition::options::{BUNDLE, HELP, IMAGE};
+use crate::definition::options::{BUNDLE, HELP, IMAGE, STOP_TIME, TAIL};
 use crate::definition::{Command, Options, Order};
 use crate::duration;
 use crate::number::{self, InvalidNumber};
@@ -124,10 +124,11 @@ fn take_letters<'a>(
     Ok(true)
 }
 
-/// Returns whether a value may follow the option's letter at once: for `run`, as with Docker and Podman, but not for the
-/// option that runc has as well, which refuses this.
+/// Returns whether a value may follow the option's letter at once, as with Docker and Podman: not for commands of runc,
+/// which refuses this, except for options of `run` that runc does not have.
 fn may_be_attached(options: Options, option: &Opt) -> bool {
-    option.long != BUNDLE.long && find(options, IMAGE.long).is_some()
+    let is_docker_s = |of: &Opt| find(options, of.long).is_some();
+    option.long != BUNDLE.long && [&IMAGE, &TAIL, &STOP_TIME].into_iter().any(is_docker_s)
 }
 
 /// Splits `--name=value` into name and value; `--name` has no value.

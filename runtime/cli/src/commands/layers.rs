@@ -1,5 +1,6 @@
 //! Options of `create` and `run` for root filesystems from layers.
 
+use ::spec::word;
 use container::{LayeredOptions, UserNamespace};
 use rootfs::Mode;
 use rootfs::ids::Config;
@@ -38,7 +39,8 @@ impl Places {
         let values = invocation.values;
         let image = match values.text(&IMAGE) {
             Some(reference) => {
-                let found = rootfs::image::look_up(&self.store, reference)?;
+                let found = rootfs::image::look_up(&self.store, reference)
+                    .map_err(|error| not_found(error, &self.store, reference))?;
                 if let Some(remark) = found.remark(reference) {
                     (invocation.warn.print)(&remark);
                 }
@@ -75,6 +77,20 @@ impl Places {
             layers,
             image,
         })
+    }
+}
+
+/// Adds the name of the image that was probably meant.
+fn not_found(error: rootfs::Error, store: &str, reference: &str) -> Failure {
+    let names = rootfs::image::names_of(store);
+    let latest = names.iter().filter_map(|name| name.strip_suffix(":latest"));
+    let all = names.iter().map(String::as_str).chain(latest);
+    let last = all.clone().filter_map(|name| Some(name.rsplit_once('/')?.1));
+    match (&error, word::nearest(reference, all.chain(last))) {
+        (rootfs::Error::NoImage { alike, .. }, Some(meant)) if alike.is_empty() => {
+            failure!("no image {reference} in {store}; did you mean {meant}?")
+        }
+        _ => error.into(),
     }
 }
 

@@ -1,10 +1,13 @@
 //! `--version`, in runc's format.
 
+use alloc::string::String;
 use core::fmt::{self, Display, Formatter};
 
+use serde::Serialize;
 use sys::defence::TEST_BUILD;
 
 use crate::NAME;
+use crate::failure::Failure;
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -35,6 +38,22 @@ impl Display for Version {
         // word.
         writeln!(f, "build: {BUILD}")
     }
+}
+
+/// Returns the same as a line of JSON.
+///
+/// # Errors
+/// As [`super::json`].
+pub fn json() -> Result<String, Failure> {
+    #[derive(Serialize)]
+    struct Parts {
+        version: &'static str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        commit: Option<&'static str>,
+        spec: &'static str,
+        build: &'static str,
+    }
+    super::json(&Parts { version: VERSION, commit: COMMIT, spec: spec::VERSION, build: BUILD })
 }
 
 #[cfg(test)]
