@@ -61,12 +61,12 @@ fn what_was_meant(bed: &Bed) {
         (
             &["run", "--detahc", "x"],
             "flag provided but not defined: -detahc; did you mean --detach?",
-            "dayfly run [options] CONTAINER",
+            "dayfly run [options] --image REF",
         ),
         (
             &["run", "--root", "/x", "x"],
             "flag provided but not defined: -root; --root comes before the command",
-            "dayfly run [options] CONTAINER",
+            "dayfly run [options] --image REF",
         ),
         (&["--foo", "list"], "flag provided but not defined: -foo", "dayfly [global options]"),
         (
@@ -234,7 +234,7 @@ fn run_has_two_forms(bed: &Bed) {
 /// Command lines of Podman and Docker that dayfly does not accept. The error names dayfly's own form, or reports that
 /// dayfly lacks the feature. No advice overwrites, ends or removes something.
 fn what_users_of_engines_type(bed: &Bed) {
-    let usage = "dayfly run [options] CONTAINER";
+    let usage = "dayfly run [options] --image REF";
     for (words, message) in [
         (
             &["run", "alpine", "sh"][..],

@@ -27,10 +27,10 @@ dayfly creates and runs containers according to the runtime specification of the
 Open Container Initiative. Its command line is that of runc, so that container
 engines can call dayfly instead of runc.
 
-A container is described by a bundle: a directory with a file config.json and
-the root filesystem. \"dayfly run -b BUNDLE NAME\" runs a bundle; \"dayfly spec\"
-writes a template of config.json. The directory --root contains the state of the
-existing containers.";
+\"dayfly run -it IMAGE\" runs an image, which \"dayfly image\" brings into a store.
+\"dayfly run -b BUNDLE NAME\" runs a bundle: a directory with a file config.json,
+of which \"dayfly spec\" writes a template, and the root filesystem. The directory
+--root contains the state of the existing containers.";
 
 /// Groups of options, in the order in which help lists them.
 pub type Options = &'static [&'static [&'static Opt]];
@@ -176,7 +176,10 @@ impl Command {
             format!("{NAME} {}{options} --{} {} {arguments}", self.name, option.long, option.value)
         };
         let calls = iter::once(call).chain(self.order.changing().iter().map(other));
-        calls.map(|call| call.trim_end().into()).collect()
+        let mut calls: Vec<String> = calls.map(|call| call.trim_end().into()).collect();
+        // What is typed most comes first.
+        calls.sort_by_key(|call| !call.contains("--image"));
+        calls
     }
 }
 
@@ -188,11 +191,11 @@ pub static GROUPS: &[(&str, &[&str])] = &[
             "run",
             "list",
             "ps",
+            "stats",
+            "inspect",
             "logs",
             "exec",
             "cp",
-            "inspect",
-            "stats",
             "stop",
             "wait",
             "rm",
@@ -286,6 +289,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// README's table of commands has a line in bold before each group.
+    #[test]
+    fn groups_are_those_of_readme() {
+        let readme = include_str!("../../../README.md");
+        let (_, table) = readme.split_once("\n## Commands\n").unwrap();
+        let (table, _) = table.split_once("\n## ").unwrap();
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for row in table.lines().filter_map(|line| line.strip_prefix("| ")) {
+            let (cell, _) = row.split_once(" | ").unwrap();
+            match cell.strip_prefix("**").and_then(|cell| cell.strip_suffix("**")) {
+                Some(title) => groups.push((title.to_uppercase(), Vec::new())),
+                None => {
+                    let commands = cell.split('`').skip(1).step_by(2);
+                    let names = commands.filter_map(|command| command.split(' ').next());
+                    groups.last_mut().into_iter().for_each(|(_, all)| all.extend(names.clone()));
+                }
+            }
+        }
+        let defined = GROUPS.iter().map(|(title, names)| (title.to_string(), names.to_vec()));
+        assert_eq!(groups, defined.collect::<Vec<_>>());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 use core::fmt::Write;
+use core::iter;
 
 use crate::NAME;
 use crate::definition::options::HELP;
@@ -28,7 +29,7 @@ pub fn of_program() -> String {
         }
     }
     text.push_str("\nALIASES:\n");
-    for alias in ALIASES {
+    for alias in ALIASES.iter().filter(|alias| alias.words != [alias.name]) {
         let _ = writeln!(text, "   {:<11} {}", alias.name, alias.words.join(" "));
     }
     text.push_str("\nGLOBAL OPTIONS:\n");
@@ -45,17 +46,17 @@ pub fn of_command(command: &Command) -> String {
     if !description.is_empty() {
         let _ = write!(text, "\n{description}\n");
     }
-    if command.headings.is_empty() {
-        text.push_str("\nOPTIONS:\n");
-        write_options(&mut text, command.options.concat());
-    }
-    for (heading, options) in command.headings.iter().zip(command.options) {
-        if !heading.is_empty() {
+    let headings = command.headings.iter().chain(iter::repeat(&""));
+    text.push_str("\nOPTIONS:\n");
+    let mut help = Some(&HELP);
+    for (heading, options) in headings.zip(command.options) {
+        if !["", "OPTIONS"].contains(heading) {
+            write_options(&mut text, help.take());
             let _ = write!(text, "\n{heading}:\n");
         }
         write_options(&mut text, options.to_vec());
     }
-    write_options(&mut text, [&HELP]);
+    write_options(&mut text, help);
     if !command.examples.is_empty() {
         text.push_str("\nEXAMPLES:\n");
     }
@@ -100,13 +101,35 @@ mod tests {
         let exec = of_command(find("exec").unwrap());
         assert!(exec.contains("dayfly exec [options] CONTAINER [COMMAND] [ARG...]\n"));
         let run = of_command(find("run").unwrap());
-        let forms = "USAGE:\n   dayfly run [options] CONTAINER\n   \
-                     dayfly run [options] --image REF [COMMAND] [ARG...]\n   \
+        let forms = "USAGE:\n   dayfly run [options] --image REF [COMMAND] [ARG...]\n   \
+                     dayfly run [options] CONTAINER\n   \
                      dayfly run [options] --template NAME [ARG...]\n\n";
         assert!(run.contains(forms), "{run}");
         let events = of_command(find("events").unwrap());
         assert!(events.contains("CONTAINER\n   dayfly events [options] --all\n"), "{events}");
         assert!(!of_command(find("kill").unwrap()).contains("--all"));
+    }
+
+    #[test]
+    fn what_is_typed_most_comes_first() {
+        for (name, order) in [
+            (
+                "run",
+                &["OPTIONS:", "--image", "--volume", "--help", "LIMITS", "--console-socket"][..],
+            ),
+            ("exec", &["OPTIONS:", "--env", "--user", "--help", "RIGHTS", "--pidfd-socket"]),
+            ("create", &["OPTIONS:", "--bundle", "--help", "ROOT FILESYSTEM:", "--no-pivot"]),
+            ("update", &["OPTIONS:", "--memory BYTES", "--help", "--cpu-rt-period"]),
+        ] {
+            let help = of_command(find(name).unwrap());
+            let (_, mut rest) = help.split_once("\nUSAGE:").unwrap();
+            for word in order {
+                let found = rest
+                    .split_once(&format!("\n{word}"))
+                    .or(rest.split_once(&format!("\n   {word}")));
+                rest = found.unwrap_or_else(|| panic!("{name} has no {word} in {rest}")).1;
+            }
+        }
     }
 
     #[test]

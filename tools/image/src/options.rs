@@ -96,9 +96,6 @@ pub struct Bringing {
     /// users)
     #[arg(long)]
     pub ignore_owners: bool,
-    /// The limits.
-    #[command(flatten)]
-    pub limits: Limits,
     /// The timeout for another command's lock on the store.
     #[command(flatten)]
     pub waiting: Waiting,
@@ -111,6 +108,9 @@ pub struct Bringing {
     /// Show a progress bar
     #[arg(long, value_enum, default_value_t = Bar::Auto)]
     pub progress: Bar,
+    /// The limits: at the end, because their heading applies to all that follows.
+    #[command(flatten)]
+    pub limits: Limits,
 }
 
 impl Bringing {
@@ -216,12 +216,12 @@ pub struct Pull {
     /// Show no progress bar
     #[arg(long, short)]
     pub quiet: bool,
-    /// Access to the registry.
-    #[command(flatten)]
-    pub access: Access,
     /// The common options.
     #[command(flatten)]
     pub bringing: Bringing,
+    /// Access to the registry.
+    #[command(flatten)]
+    pub access: Access,
 }
 
 /// `dayfly image ls`

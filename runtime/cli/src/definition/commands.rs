@@ -20,10 +20,11 @@ the command line are resolved from the working directory, not from the bundle.",
         )
         .options(&[
             &[&BUNDLE, &CONFIG, &CONSOLE_SOCKET, &PIDFD_SOCKET, &PID_FILE],
-            OF_STARTS,
             OF_LAYERS,
+            OF_STARTS,
             &[&TRACE],
         ])
+        .headings(&["OPTIONS", "ROOT FILESYSTEM", "THE START ITSELF", ""])
         .examples(&[(
             "create --bundle /srv/web --pid-file /run/web.pid web",
             "create the container web from the bundle /srv/web",
@@ -92,10 +93,12 @@ exit status, or 255 if it could not be run. Properties that no option sets are
 those of the process in the container's configuration.",
         )
         .options(&[
-            &[&CONSOLE_SOCKET, &PIDFD_SOCKET, &CWD, &WORKDIR, &ENV, &INTERACTIVE, &TTY, &USER],
-            &[&ADDITIONAL_GIDS, &PROCESS, &DETACH, &PID_FILE, &PROCESS_LABEL, &APPARMOR],
-            &[&NO_NEW_PRIVS, &CAP, &PRESERVE_FDS, &CGROUP, &IGNORE_PAUSED, &TRACE],
+            &[&INTERACTIVE, &TTY, &ENV, &CWD, &WORKDIR, &USER, &DETACH],
+            &[&ADDITIONAL_GIDS, &CAP, &NO_NEW_PRIVS, &CGROUP, &APPARMOR, &PROCESS_LABEL],
+            &[&PROCESS, &PID_FILE, &CONSOLE_SOCKET, &PIDFD_SOCKET, &PRESERVE_FDS],
+            &[&IGNORE_PAUSED, &TRACE],
         ])
+        .headings(&["OPTIONS", "RIGHTS AND CGROUP", "FOR ENGINES, AS IN RUNC", ""])
         .arguments("CONTAINER [COMMAND] [ARG...]")
         .order(Order::OptionsFirst)
         .examples(&[
@@ -130,11 +133,12 @@ the container's processes. Options that sort or draw trees cannot be used.",
     Command::new("update", Run(update::command), "change the resource limits of a container")
         .description("Limits that no option names are not changed.")
         .options(&[
-            &[&RESOURCES, &BLKIO_WEIGHT, &CPU_PERIOD, &CPU_QUOTA, &CPU_BURST, &CPU_SHARE],
-            &[&CPU_RT_PERIOD, &CPU_RT_RUNTIME, &CPU_IDLE, &CPUSET_CPUS, &CPUSET_MEMS],
-            &[&KERNEL_MEMORY, &KERNEL_MEMORY_TCP, &RUN_MEMORY, &MEMORY_RESERVATION, &MEMORY_SWAP],
-            &[&CPUS, &CPU_SHARES, &PIDS_LIMIT, &L3_CACHE_SCHEMA, &MEM_BW_SCHEMA],
+            &[&RUN_MEMORY, &CPUS, &PIDS_LIMIT, &CPUSET_CPUS, &CPUSET_MEMS, &RESOURCES],
+            &[&MEMORY_RESERVATION, &MEMORY_SWAP, &CPU_SHARES, &CPU_SHARE, &CPU_PERIOD, &CPU_QUOTA],
+            &[&CPU_BURST, &CPU_IDLE, &CPU_RT_PERIOD, &CPU_RT_RUNTIME, &BLKIO_WEIGHT],
+            &[&L3_CACHE_SCHEMA, &MEM_BW_SCHEMA, &KERNEL_MEMORY, &KERNEL_MEMORY_TCP],
         ])
+        .headings(&["OPTIONS", "THE KERNEL'S SETTINGS", "", ""])
         .examples(&[
             ("update --memory 512m web", "change the memory limit"),
             ("update -r - web", "read resources from standard input"),

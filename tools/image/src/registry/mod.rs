@@ -44,6 +44,7 @@ const REFUSAL: u64 = 64 << 10;
 
 /// Options for accessing a registry.
 #[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "The registry")]
 pub struct Access {
     /// Use HTTP instead of HTTPS, only for a registry on this host
     #[arg(long)]

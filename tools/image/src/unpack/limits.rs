@@ -32,6 +32,7 @@ const MOST_PAID: u64 = 16;
 
 /// The limits on the unpacked contents of an image.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[command(next_help_heading = "Limits on what is unpacked")]
 pub struct Limits {
     /// Maximum size of all unpacked layers in bytes; k, m, g and t may follow the number
     #[arg(long = "max-bytes", value_name = "SIZE", default_value = "64g", value_parser = size::bytes)]
