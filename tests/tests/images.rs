@@ -16,6 +16,8 @@ pub mod hostile;
 pub mod names;
 #[path = "images/registries.rs"]
 pub mod registries;
+#[path = "images/roots.rs"]
+pub mod roots;
 #[path = "images/stacks.rs"]
 pub mod stacks;
 

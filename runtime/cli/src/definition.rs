@@ -251,6 +251,7 @@ pub static ALIASES: &[Alias] = &[
     Alias::new("tag", &["image", "tag"]),
     Alias::new("save", &["image", "save"]),
     Alias::new("load", &["image", "load"]),
+    Alias::new("import", &["image", "import", "--rootfs"]),
     Alias::new("history", &["image", "history"]),
     Alias::new("version", &["version"]),
 ];

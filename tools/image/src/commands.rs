@@ -82,8 +82,10 @@ fn import(options: &Import) -> Result<()> {
     let scratch = store.work()?;
     let platform = platform(&options.bringing)?;
     let limits = &options.bringing.limits;
-    let source = Source::local(&options.source, &platform, scratch.path(), limits)?;
-    bring(&store, &source, &options.name, &options.bringing)
+    let open = if options.rootfs { Source::rootfs } else { Source::local };
+    let source = open(&options.source, &platform, scratch.path(), limits)?;
+    let names: Vec<String> = options.other_name.iter().chain(&options.name).cloned().collect();
+    bring(&store, &source, &names, &options.bringing)
 }
 
 fn load(mut options: Load) -> Result<()> {
@@ -92,7 +94,13 @@ fn load(mut options: Load) -> Result<()> {
         "standard input is a terminal: name an archive with --input FILE"
     );
     options.bringing.quiet(options.quiet);
-    import(&Import { source: options.input, name: Vec::new(), bringing: options.bringing })
+    import(&Import {
+        source: options.input,
+        other_name: None,
+        name: Vec::new(),
+        rootfs: false,
+        bringing: options.bringing,
+    })
 }
 
 fn tag(options: &Tag) -> Result<()> {

@@ -44,7 +44,7 @@ pub enum ImageCommand {
     ///
     /// The image is an OCI image layout (a directory or an archive), or an archive of "docker save" or "podman save".
     /// Its layers may be compressed with gzip or zstd. Digests and sizes are checked. Layers that are in the store
-    /// already are not unpacked again.
+    /// already are not unpacked again. With --rootfs, it is made of a root filesystem.
     Import(Import),
     /// Bring an image into the store from a registry
     ///
@@ -128,9 +128,16 @@ pub struct Import {
     /// The directory or file, optionally followed by :TAG or :NAME; "-" reads an archive from standard input
     #[arg(value_name = "SOURCE")]
     pub source: String,
+    /// The same as --name
+    #[arg(value_name = "NAME")]
+    pub other_name: Option<String>,
     /// A name for the image, by default the source's; may be given several times
     #[arg(long, short, value_name = "NAME")]
     pub name: Vec<String>,
+    /// SOURCE is a root filesystem: a directory, or an archive of one (tar, also with gzip or zstd), such as "docker
+    /// export" writes; it becomes the only layer of an image with the command /bin/sh, which needs a name
+    #[arg(long)]
+    pub rootfs: bool,
     /// The common options.
     #[command(flatten)]
     pub bringing: Bringing,

@@ -43,18 +43,44 @@ impl Archive {
     /// # Errors
     /// Those of reading; the file is not an archive, or exceeds `limits`.
     pub fn open(path: &Path, scratch: &Path, limits: &Limits) -> Result<Self> {
-        let is_stdin = path == Path::new("-");
-        let shown = if is_stdin { Path::new("standard input") } else { path };
-        let file = match is_stdin {
-            true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
-            false => File::open(path),
-        };
-        let file = file.map_err(Error::at("open", shown))?;
-        let is_file = file.metadata().map_err(Error::at("read", shown))?.is_file();
-        let file = scratch::plain(file, is_file && !is_stdin, shown, scratch, limits)?;
+        let (file, shown) = plain(path, scratch, limits)?;
         // The crate's error text contains bytes of the file.
         let files = scan(&file).map_err(|_| scratch::no_archive(shown))?;
         Ok(Self { file, path: shown.to_owned(), files, blobs: BTreeMap::new() })
+    }
+
+    /// Opens an archive that is itself a layer, as the only file of an archive, with this name.
+    ///
+    /// # Errors
+    /// As [`Archive::open`].
+    pub fn of_layer(name: &str, path: &Path, scratch: &Path, limits: &Limits) -> Result<Self> {
+        let (file, shown) = plain(path, scratch, limits)?;
+        Self::of_file(name, file, shown)
+    }
+
+    /// Does the same with the output of a program; `path` is used in errors.
+    ///
+    /// # Errors
+    /// As [`Archive::open`].
+    pub fn of_output(
+        name: &str,
+        output: File,
+        path: &Path,
+        scratch: &Path,
+        limits: &Limits,
+    ) -> Result<Self> {
+        Self::of_file(name, scratch::plain(output, false, path, scratch, limits)?, path)
+    }
+
+    fn of_file(name: &str, mut file: File, path: &Path) -> Result<Self> {
+        let mut block = [0; scratch::BLOCK];
+        let read = file.rewind().and_then(|()| file.read_exact(&mut block));
+        if read.is_err() || !scratch::is_header(&block) {
+            return Err(scratch::no_archive(path));
+        }
+        let length = file.metadata().map_err(Error::at("read", path))?.len();
+        let files = BTreeMap::from([(name.to_owned(), Place::At(0, length))]);
+        Ok(Self { file, path: path.to_owned(), files, blobs: BTreeMap::new() })
     }
 
     /// Returns whether there is a file with that name.
@@ -117,6 +143,19 @@ impl Archive {
         }
         bail!("{} has no {name}", self.path.display())
     }
+}
+
+/// Opens the archive `path`, so that it allows random access. Returns its name in errors, too.
+fn plain<'a>(path: &'a Path, scratch: &Path, limits: &Limits) -> Result<(File, &'a Path)> {
+    let is_stdin = path == Path::new("-");
+    let shown = if is_stdin { Path::new("standard input") } else { path };
+    let file = match is_stdin {
+        true => io::stdin().as_fd().try_clone_to_owned().map(File::from),
+        false => File::open(path),
+    };
+    let file = file.map_err(Error::at("open", shown))?;
+    let is_file = file.metadata().map_err(Error::at("read", shown))?.is_file();
+    Ok((scratch::plain(file, is_file && !is_stdin, shown, scratch, limits)?, shown))
 }
 
 /// A part of a file.

@@ -3,6 +3,7 @@
 mod archive;
 mod docker;
 mod layout;
+mod rootfs;
 mod scratch;
 
 use crate::digest::Digest;
@@ -170,6 +171,19 @@ impl Source {
         Err(unfit!("the image's indexes are nested too deeply"))
     }
 
+    /// Opens a root filesystem, of which an image is made.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub fn rootfs(
+        text: &str,
+        platform: &Platform,
+        scratch: &Path,
+        limits: &Limits,
+    ) -> Result<Self> {
+        rootfs::open(Path::new(text), platform, scratch, limits)
+    }
+
     /// Opens the image that `text` names on this host: the path of a directory or a file. A transport such as
     /// `oci-archive:` may precede the path, and `:TAG` may follow it.
     ///
@@ -185,7 +199,7 @@ impl Source {
             let index = path.join("index.json");
             ensure!(
                 index.exists(),
-                "{} contains no image: an OCI layout has an index.json",
+                "{} contains no image: an OCI layout has an index.json; --rootfs imports a root filesystem",
                 path.display()
             );
             let file = File::open(&index).map_err(Error::at("open", &index))?;
@@ -199,7 +213,8 @@ impl Source {
         }
         ensure!(
             archive.has("manifest.json"),
-            "{} contains no image: neither index.json (OCI) nor manifest.json (Docker) is in it",
+            "{} contains no image: neither index.json (OCI) nor manifest.json (Docker) is in it; --rootfs \
+             imports a root filesystem",
             path.display()
         );
         docker::open(archive, tag)

@@ -8,10 +8,11 @@ use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
-const BLOCK: usize = 512;
+/// The length of a tar header.
+pub const BLOCK: usize = 512;
 
 /// Returns whether a block is a tar header with a valid checksum.
-fn is_header(block: &[u8]) -> bool {
+pub fn is_header(block: &[u8]) -> bool {
     let mut header = tar::Header::new_old();
     let Some(block) = block.get(..BLOCK) else { return false };
     header.as_mut_bytes().copy_from_slice(block);
@@ -39,6 +40,11 @@ pub fn plain(
         file = copy(block.chain(file), None, path, &scratch.join("archive"), limits)?;
     }
     let start = read_up_to(&file, BLOCK as u64, path)?;
+    ensure!(
+        !start.starts_with(b"\xfd7zXZ"),
+        "{} is compressed with xz: decompress it first (xz -d)",
+        path.display()
+    );
     let length = file.metadata().map_err(Error::at("read", path))?.len();
     let to = scratch.join("plain");
     file.rewind().map_err(Error::at("read", path))?;
