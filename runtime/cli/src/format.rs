@@ -8,6 +8,7 @@ pub mod plan;
 pub mod prometheus;
 pub mod rules;
 pub mod table;
+pub mod template;
 pub mod version;
 
 use alloc::string::String;

@@ -46,7 +46,11 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
     for id in invocation.arguments {
         match store.by_beginning(id) {
             // Docker and Podman take the names of images, too.
-            Err(error) if error.is_not_found() && is_image(invocation, id) => {
+            Err(error)
+                if error.is_not_found()
+                    && !invocation.values.is_set(&INSPECT_FORMAT)
+                    && is_image(invocation, id) =>
+            {
                 let arguments = [&["inspect"], invocation.arguments].concat();
                 return tool::command(
                     "dayfly-image",
@@ -57,7 +61,14 @@ pub fn command(invocation: &Invocation<'_>) -> Result<i32, Failure> {
             container => all.push(inspect(&container?)?),
         }
     }
-    print(&(format::indented_json(&all)? + "\n"))?;
+    let Some(template) = invocation.values.text(&INSPECT_FORMAT) else {
+        print(&(format::indented_json(&all)? + "\n"))?;
+        return Ok(0);
+    };
+    for container in &all {
+        let container = serde_json::from_str(&serde_json::to_string(container)?)?;
+        print(&format::template::fill(template, &container)?)?;
+    }
     Ok(0)
 }
 

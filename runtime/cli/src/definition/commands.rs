@@ -160,11 +160,16 @@ prints all statistics of a container as JSON.",
             "\
 Prints a list as JSON, with an object for each container: its state, image, exit
 code, process (arguments, environment, user), limits and mounts. If no container
-has the name, but an image has, prints \"image inspect\".",
+has the name, but an image has, prints \"image inspect\". The names in --format
+are those of the JSON, in small or capital letters, and Docker's State.Status,
+State.Running, State.Pid, State.ExitCode, Config.Image, Config.Cmd, Config.Env.",
         )
-        .options(&[&[&STORE]])
+        .options(&[&[&INSPECT_FORMAT, &STORE]])
         .arguments("CONTAINER...")
-        .examples(&[("inspect web", "print the environment and the mounts of the container web")]),
+        .examples(&[
+            ("inspect web", "print the environment and the mounts of the container web"),
+            ("inspect -f '{{.State.ExitCode}}' web", "print its exit code"),
+        ]),
     Command::new("cp", Run(cp::command), "copy files between a running container and the host")
         .description(
             "\

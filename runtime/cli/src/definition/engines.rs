@@ -149,7 +149,7 @@ pub static OPTIONS: &[(&str, &[&str], &str)] = &[
         "run --stop-signal sets it, and \"dayfly kill -s SIGNAL\" sends one",
     ),
     ("rm", &["a", "all", "l", "link"], "\"dayfly rm $(dayfly ps -q)\" names all containers"),
-    ("inspect", &["f", "format", "s", "size", "type"], "the output is JSON, from which jq selects"),
+    ("inspect", &["s", "size", "type"], "the output is JSON, from which jq selects"),
     ("stats", &["a", "all", "format", "no-trunc"], "\"dayfly events --stats --all\" prints JSON"),
     (
         "start",

@@ -242,6 +242,11 @@ pub const PLAN_CHECK: Opt = Opt::new(
 );
 /// Plans the start by `run` instead of `create`.
 pub const PLAN_OF_RUN: Opt = Opt::new("--run", "plan a start by run; by default, by create");
+/// The format: a template.
+pub const INSPECT_FORMAT: Opt = Opt::new(
+    "-f, --format TEMPLATE",
+    "print a line for each container instead: this text, with values for {{.State.Status}}, {{json .Mounts}} and the like",
+);
 /// Prints a table without truncation.
 pub const NO_TRUNC: Opt =
     Opt::new("--no-trunc", "print all columns in full, regardless of the terminal's width");
