@@ -1,9 +1,11 @@
 //! `cp`: files of the host and of running containers, which may be hostile.
 
+use crate::run_image::{background, call, delete, ends, image_of, programs};
 use crate::userns::mapped;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
+use dayfly_tests::image::Layer;
 use dayfly_tests::runner::Case;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -17,6 +19,7 @@ const CASES: &[Case] = &[
     case!(links_do_not_leave_the_container).unlike_runc(),
     case!(devices_and_fifos_are_not_opened).unlike_runc(),
     case!(owners_in_a_user_namespace).unlike_runc(),
+    case!(out_of_a_stopped_container).unlike_runc().needs(programs),
 ];
 
 fn path(path: &Path) -> &str {
@@ -71,7 +74,45 @@ fn what_cp_refuses(bed: &Bed) {
     cp(bed, &c, "/etc/hostname", "@/no-such/").fails("open /no-such/: no such file or directory");
     c.kill("KILL").ok();
     c.wait_status("stopped");
-    cp(bed, &c, "@/etc", path(&bed.dir)).fails("container not running");
+    cp(bed, &c, "/etc/hostname", "@/etc").fails("container not running");
+    cp(bed, &c, "@/etc", path(&bed.dir)).ok();
+    assert!(bed.dir.join("etc").is_dir());
+}
+
+/// Changes of all kinds: new, changed, removed, with other rights only, renamed.
+fn out_of_a_stopped_container(bed: &Bed) {
+    let files = Layer::new()
+        .dir("srv/old/", 0o755)
+        .file("srv/old/file", 0o644, b"of the image")
+        .file("srv/gone", 0o644, b"")
+        .file("srv/mode", 0o600, &[b'x'; 100_000])
+        .file("srv/same", 0o644, b"the same");
+    image_of(bed, vec![files]);
+    let here = bed.dir.join("here");
+    let script = "cd /srv; echo new >new; echo changed >old/file; rm gone; chmod 644 mode; mkdir d; mv d e; ln -s new link";
+    for options in [&[][..], &["--userns", "auto"], &["--rootfs-mode", "copy"]] {
+        let id = background(bed, options, script);
+        ends(bed, &id);
+        fs::create_dir(&here).expect("mkdir");
+        let copied = call(bed, &["cp", &format!("{id}:/srv/."), path(&here)]).run();
+        copied.ok();
+        let read = |name: &str| fs::read_to_string(here.join(name)).expect(name);
+        assert_eq!(
+            (read("new"), read("old/file"), read("same")),
+            ("new\n".into(), "changed\n".into(), "the same".into())
+        );
+        assert_eq!((read("mode").len(), read("link")), (100_000, "new\n".into()));
+        assert_eq!(fs::metadata(here.join("mode")).expect("a file").mode() & 0o777, 0o644);
+        assert!(here.join("e").is_dir() && !here.join("d").exists() && !here.join("gone").exists());
+        let into = call(bed, &["cp", path(&here.join("new")), &format!("{id}:/srv")]).run();
+        into.fails("container not running");
+        delete(bed, &id);
+        fs::remove_dir_all(&here).expect("remove");
+    }
+    let id = background(bed, &["--ephemeral"], "true");
+    ends(bed, &id);
+    call(bed, &["cp", &format!("{id}:/srv"), path(&bed.dir)]).run().fails("its files are gone");
+    delete(bed, &id);
 }
 
 fn links_do_not_leave_the_container(bed: &Bed) {

@@ -106,7 +106,7 @@ pub fn run(bed: &Bed, args: &[&str]) -> Call {
     call(bed, &[&["run"], args].concat())
 }
 
-fn call(bed: &Bed, args: &[&str]) -> Call {
+pub fn call(bed: &Bed, args: &[&str]) -> Call {
     bed.call(args)
         .env("DAYFLY_STORE", path(&image::store(bed)))
         .env("DAYFLY_IDS", path(&bed.dir.join("ids")))

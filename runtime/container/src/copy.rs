@@ -1,4 +1,4 @@
-//! `cp`: copies files and directories between the host and a running container.
+//! `cp`: copies files and directories between the host and a container, and out of a stopped one.
 //!
 //! The container may change its files meanwhile, so paths in it are resolved below its root (openat2(2) with
 //! RESOLVE_IN_ROOT), everything below is opened by name in an open directory without following links, and a file is read
@@ -18,7 +18,8 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use sys::Context;
 
-use crate::{Container, Error};
+use crate::layered::view::view;
+use crate::{Container, Error, Status};
 
 /// The permission bits that are copied: set-user-ID bits would be those of another owner.
 const PERMISSIONS: u32 = 0o777;
@@ -53,6 +54,23 @@ impl Place {
         };
         let owner = (first("uid_map"), first("gid_map"));
         Ok(Self { root: Some(root), owner: (Uid::from_raw(owner.0), Gid::from_raw(owner.1)) })
+    }
+
+    /// Returns the files to copy from: those that a container's processes see or, if it is stopped, those of its root
+    /// filesystem.
+    ///
+    /// # Errors
+    /// If a stopped container's files are gone; failing system calls.
+    pub fn from(container: &Container) -> Result<Self, Error> {
+        let record = &container.record;
+        let root = match (container.status()?, &record.layered) {
+            (Status::Stopped, Some(layered)) => view(layered)?,
+            (Status::Stopped, None) => {
+                sys::fs::open_dir(CWD, record.rootfs.as_str()).context("open", &record.rootfs)?
+            }
+            _ => return Self::of(container),
+        };
+        Ok(Self { root: Some(root), ..Self::host() })
     }
 
     fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -8,6 +8,7 @@
 
 pub(crate) mod record;
 mod stats;
+pub(crate) mod view;
 
 use alloc::boxed::Box;
 use alloc::ffi::CString;

@@ -1,6 +1,6 @@
-//! `cp`: copies files between the host and a running container.
+//! `cp`: copies files between the host and a container.
 
-use container::Place;
+use container::{Place, Status};
 
 use super::*;
 
@@ -11,17 +11,28 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             "cp has no archives: \"{NAME} exec CONTAINER tar -c PATH\" writes one, if the image has tar"
         ));
     }
-    let place = |id: Option<&str>| match id {
-        None => Ok(Place::host()),
-        Some(id) => Ok::<_, Failure>(Place::of(&invocation.store()?.by_beginning(id)?)?),
-    };
     let ((from, source), (to, destination)) = (split(source), split(destination));
     if from.is_some() == to.is_some() {
         return Err(Failure::new(
             "one of the paths must be CONTAINER:PATH, the other one of the host",
         ));
     }
-    Ok(container::copy((&place(from)?, source), (&place(to)?, destination))?)
+    let find = |id: &str| Ok::<_, Failure>(invocation.store()?.by_beginning(id)?);
+    let from = match from.map(find).transpose()? {
+        None => Place::host(),
+        Some(container) => {
+            if container.has_layers() && container.status()? == Status::Stopped {
+                // The layers are mounted for this command, and its files may have owners other than the calling user.
+                container::enter_user_namespace(invocation.args, invocation.trace)?;
+            }
+            Place::from(&container)?
+        }
+    };
+    let to = match to.map(find).transpose()? {
+        None => Place::host(),
+        Some(container) => Place::of(&container)?,
+    };
+    Ok(container::copy((&from, source), (&to, destination))?)
 }
 
 /// Splits `CONTAINER:PATH`. A path of the host that contains a colon begins with `/` or `./`.

@@ -170,14 +170,15 @@ State.Running, State.Pid, State.ExitCode, Config.Image, Config.Cmd, Config.Env."
             ("inspect web", "print the environment and the mounts of the container web"),
             ("inspect -f '{{.State.ExitCode}}' web", "print its exit code"),
         ]),
-    Command::new("cp", Run(cp::command), "copy files between a running container and the host")
+    Command::new("cp", Run(cp::command), "copy files between a container and the host")
         .description(
             "\
 One of the paths is CONTAINER:PATH, the other one of the host. A directory is
 copied with its contents; if the source ends in /., only its contents are. If
 the destination is a directory, the copy is made in it. Copies in a container
 belong to its root, copies on the host to the caller; set-user-ID bits, devices,
-sockets and FIFOs are not copied.",
+sockets and FIFOs are not copied. Out of a stopped container, files of its image
+and its changes can be copied, but not those of mounts.",
         )
         .arguments("SOURCE DESTINATION")
         .examples(&[
