@@ -28,9 +28,10 @@ use crate::directory::LOG;
 use crate::identity::{Identity, has_exited};
 use crate::{Container, Error, Warn};
 
-/// The annotation in the state of a stopped container that ran in the background: its exit code, or `-` if this is
-/// unknown.
+/// The annotation in the state of a stopped container that ran in the background: its exit code, or [`UNKNOWN`].
 pub const EXIT_CODE: &str = "run.dayfly.exit-code";
+/// An exit code that nobody knows: a word, because any number would be a wrong one.
+pub const UNKNOWN: &str = "unknown";
 /// The file on which init's pidfd is mounted, in [`LOG`].
 const FILE: &str = "log/exit";
 
@@ -95,11 +96,12 @@ impl Container {
         })
     }
 
-    /// Returns the exit code of a stopped container that ran in the background, or `-`. `None` for other containers.
+    /// Returns the exit code of a stopped container that ran in the background, or [`UNKNOWN`]. `None` for other
+    /// containers.
     pub(crate) fn exit_code(&self) -> Option<String> {
         openat(&self.directory, LOG, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let code = self.kept().filter(has_exited).and_then(|pidfd| self.code(&pidfd));
-        Some(code.map_or_else(|| "-".into(), |code| code.to_string()))
+        Some(code.map_or_else(|| UNKNOWN.into(), |code| code.to_string()))
     }
 
     /// Returns the exit code of init, to which `pidfd` refers and which has exited.

@@ -70,7 +70,7 @@ pub use create::{Created, compile, create, create_from, run};
 pub use delete::Removed;
 pub use error::Error;
 pub use exec::{ExecOptions, ProcessDocument};
-pub use exit::{EXIT_CODE, End};
+pub use exit::{EXIT_CODE, End, UNKNOWN};
 pub use features::{Features, features};
 pub use host_cache::clear as clear_cache;
 pub use image::settings::{STOP_SIGNAL, Settings};

@@ -152,13 +152,15 @@ fn unknown_codes(bed: &Bed) {
     }
     ends(bed, &id);
     let state = status_of(bed, &id);
-    assert_eq!(state.pointer(CODE), Some(&Value::from("-")), "{state}");
+    assert_eq!(state.pointer(CODE), Some(&Value::from("unknown")), "{state}");
     let outcome = call(bed, &["wait", &id]).run().exits(1);
-    assert_eq!(outcome.stdout, "-\n");
+    assert_eq!(outcome.stdout, "unknown\n");
     assert!(outcome.stderr.contains("is unknown"), "{outcome}");
-    assert!(call(bed, &["list"]).run().ok().stdout.contains(" stopped(-) "));
+    assert!(call(bed, &["list"]).run().ok().stdout.contains(" stopped(unknown) "));
     let inspected = call(bed, &["inspect", &id]).run().ok().stdout;
-    assert!(!inspected.contains("exitCode"), "{inspected}");
+    assert!(inspected.contains("\"exitCode\": \"unknown\""), "{inspected}");
+    let printed = call(bed, &["inspect", "-f", "{{.State.ExitCode}}", &id]).run().ok().stdout;
+    assert_eq!(printed, "unknown\n");
     delete(bed, &id);
 }
 
@@ -172,7 +174,7 @@ fn as_runc_for_engines(bed: &Bed) {
     assert_eq!(state.pointer(CODE), None, "{state}");
     assert!(bed.call(&["list"]).run().ok().stdout.contains(" stopped "));
     let outcome = bed.call(&["wait", &c.id]).run().exits(1);
-    assert_eq!(outcome.stdout, "-\n");
+    assert_eq!(outcome.stdout, "unknown\n");
     c.delete().ok();
 }
 

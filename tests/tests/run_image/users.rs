@@ -71,6 +71,12 @@ fn without_unshare(user: &User) {
     wait::until_true("its output", || log() == "out\n");
     let exec = as_user(user, &["exec", &id, "sh", "-c", "hostname; echo y >/new"]).run().ok();
     assert_eq!(exec.stdout, format!("{id}\n"));
+    as_user(user, &["kill", &id, "KILL"]).run().ok();
+    let shown = || as_user(user, &["inspect", "-f", "{{.State.ExitCode}}", &id]).run().ok().stdout;
+    wait::until_true("its end", || shown() == "unknown\n");
+    let copy = user.bed.runtime().with_file_name("home").join("copy");
+    as_user(user, &["cp", &format!("{id}:/new"), path(&copy)]).run().ok();
+    assert_eq!(fs::read_to_string(&copy).expect("the copy"), "y\n");
     as_user(user, &["delete", "--force", &id]).run().ok();
     as_user(user, &["state", &id]).run().fails("container does not exist");
     let containers =
@@ -115,7 +121,7 @@ fn logs_of_users_are_bounded(bed: &Bed) {
     if version() >= (6, 15) {
         assert_eq!(waiting.wait().ok().stdout, "137\n");
     }
-    assert_eq!(as_user(&user, &["wait", &id]).run().exits(1).stdout, "-\n");
+    assert_eq!(as_user(&user, &["wait", &id]).run().exits(1).stdout, "unknown\n");
     assert_eq!(logs(&["--follow"]).len(), log.len());
     delete();
 

@@ -2,8 +2,9 @@
 
 use alloc::boxed::Box;
 
-use container::{Container, EXIT_CODE, MountPoint, State};
+use container::{Container, EXIT_CODE, MountPoint, State, Status, UNKNOWN};
 use serde::Serialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::*;
@@ -18,9 +19,9 @@ struct Inspected {
     state: State,
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
-    /// The exit code of a stopped container, if known.
+    /// The exit code of a stopped container, or a word if it is unknown.
     #[serde(rename = "exitCode", skip_serializing_if = "Option::is_none")]
-    exit_code: Option<i32>,
+    exit_code: Option<Value>,
     process: Box<RawValue>,
     limits: Limits,
     mounts: Vec<MountPoint>,
@@ -81,12 +82,17 @@ fn inspect(container: &Container) -> Result<Inspected, Failure> {
     let state = container.state()?;
     Ok(Inspected {
         image: format::brief::image(&state).cloned(),
-        exit_code: state.annotations.get(EXIT_CODE).and_then(|code| code.parse().ok()),
+        exit_code: Some(exit_code(&state)).filter(|_| state.status == Status::Stopped),
         process: container.process()?,
         limits: limits(container).unwrap_or_default(),
         mounts: container.mounts()?,
         state,
     })
+}
+
+fn exit_code(state: &State) -> Value {
+    let code = state.annotations.get(EXIT_CODE).and_then(|code| code.parse::<i32>().ok());
+    code.map_or_else(|| UNKNOWN.into(), Value::from)
 }
 
 /// Returns the limits, or `None` if the container has no cgroup, or none any more.

@@ -1,5 +1,7 @@
 //! `wait`: waits until containers have ended, and prints their exit codes.
 
+use container::UNKNOWN;
+
 use super::*;
 
 pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
@@ -16,8 +18,11 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
         match end?.wait()? {
             Some(code) => print(&format!("{code}\n")),
             None => {
-                print("-\n")?;
-                Err(failure!("the exit code of container {id} is unknown"))
+                print(&format!("{UNKNOWN}\n"))?;
+                Err(failure!(
+                    "the exit code of container {id} is unknown: that of a container that has ended is kept for root \
+                     only, from Linux 6.15, and only after \"run -d --image\""
+                ))
             }
         }
     })

@@ -70,9 +70,9 @@ it.",
     .description(
         "\
 Prints the exit code of each container's program, one a line: its exit status,
-or 128 + n if signal n killed it. An unknown one is \"-\", and a failure: that of
-a container that has ended, unless \"dayfly run -d --image\" started it, as root
-from Linux 6.15.",
+or 128 + n if signal n killed it. The word \"unknown\", and a failure, if nobody
+knows it: that of a container that has ended, unless \"dayfly run -d --image\"
+started it, as root from Linux 6.15.",
     )
     .arguments("CONTAINER...")
     .examples(&[("wait web db", "print the exit codes of two containers")]),
