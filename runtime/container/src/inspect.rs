@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sys::Context;
@@ -64,6 +65,8 @@ impl Container {
     pub fn mounts(&self) -> Result<Vec<MountPoint>, Error> {
         let table = match self.open_of_init("mountinfo", OFlags::RDONLY) {
             Err(Error::NotRunning) => return Ok(Vec::new()),
+            // A dying process has left its mount namespace.
+            Err(Error::System(error)) if error.errno == Errno::INVAL => return Ok(Vec::new()),
             table => table?,
         };
         let text = sys::fs::read_all(&table).context("read", "mountinfo")?;
