@@ -68,6 +68,11 @@ fn what_was_meant(bed: &Bed) {
             "flag provided but not defined: -root; --root comes before the command",
             "dayfly run [options] --image REF",
         ),
+        (
+            &["list", "-n5"],
+            "flag provided but not defined: -n5; --format json prints all containers, and jq selects",
+            "dayfly list [options]",
+        ),
         (&["--foo", "list"], "flag provided but not defined: -foo", "dayfly [global options]"),
         (
             &["start"],
@@ -241,16 +246,12 @@ fn what_users_of_engines_type(bed: &Bed) {
             "dayfly: \"run\" requires exactly 1 argument(s); did you mean dayfly run --image alpine?",
         ),
         (
-            &["run", "-p", "80:80", "--image", "web"],
-            "flag provided but not defined: -p; dayfly publishes no ports; --network host shares those of the host, \"podman --runtime dayfly run -p\" publishes some",
+            &["run", "-P", "--image", "web"],
+            "flag provided but not defined: -P; run -p PORT:PORT publishes a port, as root with CNI plugins; --network host shares all",
         ),
         (
             &["run", "--pull=always", "--image", "web"],
             "flag provided but not defined: -pull; \"dayfly image pull\" gets an image",
-        ),
-        (
-            &["run", "-p8080:80", "web"],
-            "flag provided but not defined: -p8080:80; dayfly publishes no ports; --network host shares those of the host, \"podman --runtime dayfly run -p\" publishes some",
         ),
         (
             &["run", "--pid-fiel", "env", "--image", "web"],

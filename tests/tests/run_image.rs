@@ -1,5 +1,7 @@
 //! `run --image` with the options that users of engines know, including invalid ones.
 
+#[path = "run_image/bridges.rs"]
+pub mod bridges;
 #[path = "run_image/exits.rs"]
 pub mod exits;
 #[path = "run_image/background.rs"]
@@ -319,7 +321,7 @@ fn networks(bed: &Bed) {
 
 fn wrong_networks(bed: &Bed) {
     image_of(bed, vec![]);
-    refused(bed, &["--network", "bridge"], "dayfly makes no networks");
+    refused(bed, &["--network", "mynet"], "dayfly makes no others");
     refused(bed, &["--network", "container:nobody"], "container does not exist");
     refused(bed, &["--network", "ns:/no/such"], "no such file or directory");
     refused(bed, &["--network", "ns:/etc/passwd"], "/etc/passwd is not a network namespace");

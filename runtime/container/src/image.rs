@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use rootfs::{EtcFile, Layers};
 use rustix::io::Errno;
 use spec::resources::Resources;
-use spec::{InRoot, Mount, Namespace, NamespaceKind, Process, Spec, Str};
+use spec::{Hook, InRoot, Mount, Namespace, NamespaceKind, Process, Spec, Str};
 use sys::Context;
 
 use crate::{Error, Warn};
@@ -80,6 +80,8 @@ pub enum Network<'a> {
     Host,
     /// The network namespace at this path.
     Join(&'a str),
+    /// A namespace of the container's own, on a bridge: the program for the hooks, and its last arguments.
+    Bridge([&'a str; 3]),
 }
 
 impl<'a> ImageRun<'a> {
@@ -114,7 +116,17 @@ impl<'a> ImageRun<'a> {
         self.add_mounts(spec);
         self.check_reaper(spec)?;
         self.add_limits(spec);
-        if self.network != Network::None {
+        if let Network::Bridge([program, plugins, ports]) = self.network {
+            let hook = |verb| Hook {
+                path: Str::new(program),
+                args: ["dayfly-image", "bridge", verb, plugins, ports].map(Str::new).into(),
+                env: None,
+                timeout: None,
+            };
+            spec.hooks.create_runtime.push(hook("add"));
+            spec.hooks.poststop.push(hook("del"));
+        }
+        if matches!(self.network, Network::Host | Network::Join(_)) {
             let linux = spec.linux.get_or_insert_default();
             linux.namespaces.retain(|namespace| namespace.kind != NamespaceKind::Network);
             if let Network::Join(path) = self.network {

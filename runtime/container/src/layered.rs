@@ -185,7 +185,7 @@ pub(crate) fn prepare(
             since: time::now(),
             owner: format!("{}/{id}", store.path()),
         }),
-        place: place(&bundle.path, spec, create.no_pivot),
+        place: place(&bundle.path, spec, create.no_pivot, options.image.is_some()),
         root: store.root_fd().try_clone_fd()?,
         id: id.to_string(),
         claimed: RefCell::new(match purpose {
@@ -263,11 +263,12 @@ fn label(spec: &Spec<'_>) -> Option<CString> {
 /// host's. By default this is `/`. With hooks, it is the path at which the hooks expect the root filesystem. Without
 /// pivot_root(2), the root filesystem is later moved over `/`, so it is first attached over the bundle's directory,
 /// which always exists.
-pub(crate) fn place(bundle: &str, spec: &Spec<'_>, no_pivot: bool) -> String {
+pub(crate) fn place(bundle: &str, spec: &Spec<'_>, no_pivot: bool, is_image: bool) -> String {
     let hooks = &spec.hooks;
     let look = [&hooks.prestart, &hooks.create_runtime, &hooks.create_container];
     match &spec.root {
-        Some(root) if look.iter().any(|hooks| !hooks.is_empty()) => {
+        // An image's hooks are dayfly's own, which do not look at it.
+        Some(root) if !is_image && look.iter().any(|hooks| !hooks.is_empty()) => {
             plan::absolute(bundle, &root.path)
         }
         _ if no_pivot => String::from(bundle),

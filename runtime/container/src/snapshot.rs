@@ -186,7 +186,7 @@ pub(crate) fn prepare(
             owner: owner.clone(),
         })
     });
-    let place = place(&bundle.path, spec, options.no_pivot);
+    let place = place(&bundle.path, spec, options.no_pivot, false);
     // A plan has made nothing on the host that could be released.
     let kept = Cell::new(purpose == Purpose::Plan);
     Ok(Snapshot { root, ids, place, record, kept })

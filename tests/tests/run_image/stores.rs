@@ -25,7 +25,7 @@ const INITIAL: &str = "pid:[4026531836]";
 
 /// Runs a script in new namespaces, in which the bed's state root is on a mount that no other namespace has. `R` is the
 /// runtime with its state root, `IN NAME SCRIPT` runs a shell in a container.
-fn apart(bed: &Bed, flags: &[&str], script: &str) -> Call {
+pub fn apart(bed: &Bed, flags: &[&str], script: &str) -> Call {
     fs::create_dir_all(bed.root()).expect("mkdir");
     let start = format!(
         "set -eu; mount -t tmpfs apart {root}\n\

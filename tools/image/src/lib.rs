@@ -2,6 +2,7 @@
 
 pub mod apart;
 pub mod bar;
+pub mod bridge;
 pub mod commands;
 pub mod digest;
 pub mod error;

@@ -3,7 +3,7 @@
 use dayfly_image::error::printable;
 use dayfly_image::options::{Command, Options};
 use dayfly_image::rootfs::options::RootfsCommand;
-use dayfly_image::{commands, rootfs};
+use dayfly_image::{bridge, commands, rootfs};
 use report::interrupt::{self, Second};
 use report::usage;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             Command::Image(command) => commands::execute(command),
             Command::Rootfs(command) => rootfs::execute(&command),
             Command::Gc(gc) => rootfs::execute(&RootfsCommand::Gc(gc)),
+            Command::Bridge(hook) => bridge::execute(&hook),
         };
         done.map_err(|error| error.to_string())
     });

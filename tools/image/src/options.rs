@@ -35,6 +35,9 @@ pub enum Command {
     /// Remove mounts, directories and id ranges that killed commands have left behind
     #[command(hide = true)]
     Gc(crate::rootfs::options::Gc),
+    /// Connect a container to a network: a hook of "dayfly run --network bridge"
+    #[command(hide = true)]
+    Bridge(crate::bridge::Bridge),
 }
 
 /// Commands of `dayfly image`.

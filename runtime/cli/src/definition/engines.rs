@@ -50,15 +50,15 @@ pub static COMMANDS: &[(&[&str], &str)] = &[
 ];
 
 const BY_ENGINE: &str = "an engine that runs dayfly has it: podman --runtime dayfly";
-const NETWORKS: &str =
-    "dayfly makes no networks: run --network has host, container:ID and ns:PATH; podman has others";
+const NETWORKS: &str = "dayfly makes no networks: run --network has host, bridge, container:ID and ns:PATH; podman has others";
 const VOLUMES: &str = "dayfly keeps no volumes: run -v /DIR:/DEST mounts a directory of the host; podman has named ones";
 const RESTART: &str = "dayfly has no process that stays; a service manager can restart a container";
-const PORTS: &str = "dayfly publishes no ports; --network host shares those of the host, \"podman --runtime dayfly run -p\" publishes some";
+const PORTS: &str =
+    "run -p PORT:PORT publishes a port, as root with CNI plugins; --network host shares all";
 
 /// Options by command, with advice.
 pub static OPTIONS: &[(&str, &[&str], &str)] = &[
-    ("run", &["p", "publish", "P", "publish-all", "expose"], PORTS),
+    ("run", &["P", "publish-all", "expose"], PORTS),
     ("run", &["pull"], "\"dayfly image pull\" gets an image"),
     ("run", &["platform", "arch", "os", "variant"], "\"dayfly image pull --platform\" chooses it"),
     ("run", &["restart"], RESTART),

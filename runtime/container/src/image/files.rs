@@ -32,12 +32,12 @@ pub(super) fn files(
         _ if settings.resolver.is_some() => settings.resolver.clone(),
         Network::None => None,
         Network::Host => of_host("/etc/resolv.conf"),
-        Network::Join(_) => of_host("/etc/resolv.conf")
+        Network::Join(_) | Network::Bridge(_) => of_host("/etc/resolv.conf")
             .map(|text| elsewhere(&text, || of_host("/run/systemd/resolve/resolv.conf"))),
     };
     let hosts = match network {
         Network::Host => of_host("/etc/hosts"),
-        Network::None | Network::Join(_) => None,
+        Network::None | Network::Join(_) | Network::Bridge(_) => None,
     };
     let mut hosts = with_name(hosts.as_deref().unwrap_or(LOCALHOST), name);
     hosts.push_str(&settings.hosts);

@@ -158,8 +158,14 @@ pub const CPUS: Opt =
 /// The container's network.
 pub const NETWORK: Opt = Opt::new(
     "--network NETWORK",
-    "none (default): only a loopback device; host; container:ID, the network of another container; ns:PATH",
+    "none (default): only a loopback device; host; bridge, by CNI plugins; container:ID, the network of another container; ns:PATH",
 );
+/// A published port.
+pub const PUBLISH: Opt = Opt::new(
+    "-p, --publish [ADDRESS:]PORT:PORT[/udp]",
+    "publish a port of the container at a port of the host, the first one, with --network bridge, which it implies; repeatable",
+)
+.kind(Kind::Texts);
 /// The former name of `--network` in Docker and Podman.
 pub const NET: Opt = Opt::new("--net NETWORK", "the same as --network").hidden();
 /// Runs an additional first process that reaps orphans.
@@ -190,6 +196,7 @@ pub const EVERYDAY: &[&Opt] = &[
     &ENTRYPOINT,
     &NETWORK,
     &NET,
+    &PUBLISH,
     &HOSTNAME,
     &READ_ONLY,
     &INIT,
