@@ -137,7 +137,7 @@ fn small_files_of_an_import(bed: &Bed) {
     };
     let failed = import("--fsize=50000");
     assert_eq!(failed.code(), 1, "{failed}");
-    assert!(failed.stderr.contains("File too large"), "{failed}");
+    assert!(failed.stderr.contains("file too large"), "{failed}");
     for part in ["images", "layers", "records", "work", "refs"] {
         let left = fs::read_dir(image::store(bed).join(part)).map_or(0, Iterator::count);
         assert_eq!(left, 0, "{part}");
