@@ -11,7 +11,7 @@
 //! | `DAYFLY_JOBS` | number of concurrent cases | 2 × CPUs |
 //! | `DAYFLY_SEED` | the seed of random choices | a new one each time |
 //! | `DAYFLY_EVERY_CALL` | `1`: `shim::calls` kills before every system call, not before one in ten | none |
-//! | `DAYFLY_OLD` | a directory with an older runtime and shim, for `shim::upgrade` | none |
+//! | `DAYFLY_OLD` | a directory with an older runtime and shim, for `upgrade` | none |
 //! | `DAYFLY_PATIENCE` | seconds after which a call or a wait counts as hung | 20 |
 //!
 //! A case ([`runner::Case`]) gets a [`bed::Bed`]: a directory and a state root of its own. When the case returns, the

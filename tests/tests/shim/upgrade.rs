@@ -1,9 +1,9 @@
 //! An upgrade: pods of an older shim under new programs, and the other way round.
 //!
-//! `DAYFLY_OLD` names a directory with an older `dayfly` and `containerd-shim-dayfly-v2`; `scripts/old-programs` builds
-//! one.
+//! `DAYFLY_OLD`: `crate::upgrade`.
 
 use super::{Task, is_missing};
+use crate::upgrade::{format_of, old, old_programs};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
@@ -12,7 +12,6 @@ use dayfly_tests::shim::{Events, NAME, Shim, boot, creation, program};
 use proto::messages::options::Options;
 use proto::messages::task::{CreateTaskResponse, DeleteResponse, Method};
 use rustix::process::{Pid, Signal, kill_process};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -22,19 +21,6 @@ const CASES: &[Case] = &[
     case!(old_shim_and_new_programs).needs(old_programs).unlike_runc(),
     case!(new_shim_and_old_programs).needs(old_programs).unlike_runc(),
 ];
-
-/// The offset of the byte in a record that contains the number of the record's format.
-const FORMAT: usize = 7;
-
-fn old(name: &str) -> PathBuf {
-    let directory = std::env::var_os("DAYFLY_OLD").unwrap_or_default();
-    fs::canonicalize(Path::new(&directory).join(name)).unwrap_or_default()
-}
-
-fn old_programs() -> Result<(), String> {
-    let missing = ["dayfly", NAME].into_iter().find(|name| !old(name).is_file());
-    missing.map_or(Ok(()), |name| Err(format!("no {name} in DAYFLY_OLD: scripts/old-programs")))
-}
 
 /// Starts a pod's first container under a shim of `program`.
 fn started<'a>(program: PathBuf, container: Container<'a>) -> Task<'a> {
@@ -52,10 +38,6 @@ fn sleeper(bed: &Bed) -> Container<'_> {
 
 fn root(bed: &Bed) -> PathBuf {
     bed.root().join("tests")
-}
-
-fn format_of(bed: &Bed, id: &str) -> u8 {
-    fs::read(root(bed).join(id).join("record")).expect("record")[FORMAT]
 }
 
 fn dayfly(program: &Path, bed: &Bed, args: &[&str]) -> Output {
@@ -121,7 +103,7 @@ fn is_same_format(bed: &Bed) -> bool {
         // The container keeps its output open.
         create.stdout(Stdio::null()).stderr(Stdio::null());
         assert!(create.status().expect("execute dayfly").success(), "{create:?}");
-        let format = format_of(bed, &container.id);
+        let format = format_of(&root(bed), &container.id);
         let deleted = dayfly(program, bed, &["delete", "--force", &container.id]);
         assert!(deleted.status.success(), "{deleted:?}");
         format
