@@ -1,6 +1,7 @@
 //! The result of a part, kept in the report's directory.
 
 use crate::Error;
+use host::measure::chart::finished;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,7 +68,8 @@ fn file(directory: &Path, part: &str) -> PathBuf {
 
 /// Returns the picture that an experiment has drawn in a subdirectory, if any.
 pub(super) fn picture(directory: &Path, place: &str, name: &str) -> Option<String> {
-    fs::read_to_string(directory.join(place).join(name).with_extension("svg")).ok()
+    let text = fs::read_to_string(directory.join(place).join(name).with_extension("svg"));
+    text.ok().map(|text| finished(&text))
 }
 
 /// Locks the directory against other reports until dropped.

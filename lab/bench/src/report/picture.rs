@@ -121,7 +121,7 @@ mod tests {
         let rows = [row("wall", None, ("dayfly", 4.2)), row("rest", None, ("crun", 22.0))];
         assert!(bars_of(&rows, &part("")).expect("drawn").is_none());
         let text = bars_of(&rows, &part("bars = true")).expect("drawn").expect("a picture");
-        assert!(text.contains("All\n") && text.contains("wall") && text.contains("rest"));
+        assert!(text.contains(">All<") && text.contains("wall") && text.contains("rest"));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         let long = row("wall", Some(8.05), ("dayfly", 0.013));
         let short = row("cpu", Some(0.06), ("dayfly", 0.01));
         let text = drawn(&[long.clone(), short]).expect("a picture");
-        assert!(text.contains("ipc: published, and here\n") && text.contains("another scale"));
+        assert!(text.contains(">ipc: published, and here<") && text.contains("another scale"));
         assert!(!drawn(&[long.clone(), long]).expect("a picture").contains("another scale"));
         assert!(drawn(&[]).is_none());
     }

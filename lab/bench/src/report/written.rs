@@ -13,6 +13,7 @@ use super::picture;
 use super::row::Row;
 use crate::Error;
 use crate::circumstances::Circumstances;
+use host::measure::chart::finished;
 use serde::Deserialize;
 use std::fs;
 use std::path::Path;
@@ -73,7 +74,7 @@ fn section(
         Some(name) => {
             let file = directory.join(name);
             let text = fs::read_to_string(&file);
-            Some(text.map_err(|error| format!("{}: {error}", file.display()))?)
+            Some(finished(&text.map_err(|error| format!("{}: {error}", file.display()))?))
         }
         None => None,
     };

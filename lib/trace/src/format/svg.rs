@@ -326,16 +326,7 @@ impl Picture<'_> {
     }
 }
 
-const STYLE: &str = "<defs>\
-<pattern id=\"w\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-<rect width=\"6\" height=\"6\" fill=\"#f4f4f4\"/><rect width=\"1.5\" height=\"6\" fill=\"#ccc\"/></pattern>\
-<marker id=\"m\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">\
-<path d=\"M0 0.5L8 4L0 7.5z\" fill=\"#333\"/></marker></defs>\n\
-<style>.q{fill:#666}.s{fill:#444;font-size:10px}.b{pointer-events:none}\
-.l{fill:#e9edf1}.g{stroke:#e4e4e4;fill:none}.t{stroke:#bbb;fill:none;stroke-width:.7}\
-.a{stroke:#333;fill:none;stroke-width:1.1;marker-end:url(#m)}\
-.c{stroke:#111;fill:none;stroke-width:3}.f{stroke:#d00000;stroke-width:2}\
-.h{stroke:#bbb;stroke-width:.7}.k{stroke:#999;fill:none}</style>\n";
+const STYLE: &str = include_str!("svg/style.xml");
 
 /// Writes a text.
 fn text(out: &mut String, (x, y): (Px, u64), attributes: &str, text: &str) -> fmt::Result {

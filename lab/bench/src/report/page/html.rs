@@ -1,21 +1,24 @@
 //! The page as HTML: a single file that contains the pictures, and loads no other files.
 
+use host::measure::chart::STYLE;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, TextMergeStream, html};
 
 /// Makes the page from its Markdown. `pictures` returns the content of a picture's file.
 pub(super) fn page<'a>(markdown: &str, pictures: impl Fn(&str) -> Option<&'a str>) -> String {
-    let style = include_str!("style.css").replace('\n', "");
+    let style = [include_str!("style.css"), STYLE].concat().replace('\n', "");
     let mut text = format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
-         <title>Published figures, measured here: dayfly bench report</title>\
+         <title>How fast containers start: dayfly, crun and runc</title>\
          <style>{style}</style></head><body>\n"
     );
+    let own_style = format!("<style>{}</style>", STYLE.replace('\n', ""));
     let mut is_in_cell = false;
     let events = TextMergeStream::new(Parser::new_ext(markdown, Options::ENABLE_TABLES));
     let events = events.map(|event| match event {
         Event::Start(Tag::Image { dest_url, .. }) => {
-            let svg = pictures(&dest_url).unwrap_or_default();
+            // One style is enough for all pictures.
+            let svg = pictures(&dest_url).unwrap_or_default().replace(&own_style, "");
             Event::Html(format!("<figure>{svg}<figcaption>").into())
         }
         Event::End(TagEnd::Image) => Event::Html("</figcaption></figure>".into()),

@@ -137,7 +137,7 @@ impl Boxes {
             }
             area.present()?;
         }
-        Ok(text)
+        Ok(super::finished(&text))
     }
 
     fn legend(&self, area: &Area<'_>, y: i32) -> Result<(), Error> {

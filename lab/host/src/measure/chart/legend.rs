@@ -7,7 +7,7 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The maximum number of letters in a line.
-const LETTERS: usize = 32;
+const LETTERS: usize = 24;
 /// The height of a line, in pixels.
 const LINE: i32 = 17;
 
