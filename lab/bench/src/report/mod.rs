@@ -14,6 +14,7 @@
 //! experiments from a virtual machine, if there are any.
 
 mod execute;
+mod first;
 mod kept;
 pub mod line;
 mod page;

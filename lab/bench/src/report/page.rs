@@ -2,6 +2,7 @@
 
 mod html;
 
+use super::first::{self, First};
 use super::kept::{self, GUEST, Kept, PLACE, replace};
 use super::line::Cell;
 use super::paper::{Paper, Part, Way};
@@ -232,13 +233,20 @@ impl Page {
                 let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", part.name)));
             }
         }
-        let markdown = self.markdown();
+        let first = First::of(|part, what| {
+            let section = self.sections.iter().find(|section| section.part.name == part)?;
+            section.measured.lines.iter().find(|row| row.what == what)
+        })?;
+        if !first.sentences.is_empty() {
+            replace(&directory.join(first::PICTURE), &first.picture)?;
+        }
+        let markdown = self.markdown(&first);
         let pictures = |name: &str| {
-            let pictures = self
-                .sections
-                .iter()
-                .flat_map(|of| of.measured.pictures.iter().zip(&of.measured.drawn));
-            pictures.into_iter().find(|(of, _)| *of == name).map(|(_, svg)| svg.trim())
+            let sections = self.sections.iter();
+            let mut pictures =
+                sections.flat_map(|of| of.measured.pictures.iter().zip(&of.measured.drawn));
+            let found = pictures.find(|(of, _)| *of == name).map(|(_, svg)| svg.trim());
+            found.or_else(|| (name == first::PICTURE).then(|| first.picture.trim()))
         };
         replace(&directory.join("index.html"), &html::page(&markdown, pictures))?;
         replace(&directory.join("report.md"), &markdown)?;
@@ -251,7 +259,7 @@ impl Page {
         self.sections.chunk_by(|one, other| one.paper.title == other.paper.title)
     }
 
-    fn markdown(&self) -> String {
+    fn markdown(&self, first: &First) -> String {
         let done = self.sections.iter().filter(|it| matches!(it.measured.state, State::Done(_)));
         let can = self.sections.iter().filter(|it| !matches!(it.measured.state, State::NotHere(_)));
         let runtimes = self.host.runtimes.iter();
@@ -259,14 +267,19 @@ impl Page {
         let facts = self.host.facts().into_iter().chain(runtimes);
         let facts = facts.map(|(name, fact)| row([name.to_owned(), fact]));
         let mut blocks = vec![
-            "# Published figures, measured here".to_owned(),
-            READING.to_owned(),
-            format!("{} of {} experiments are done.", done.count(), can.count()),
-            "## Host".to_owned(),
-            format!("| | |\n|---|---|\n{}", facts.collect::<Vec<_>>().join("\n")),
+            "# How fast containers start: dayfly, crun and runc".to_owned(),
+            first.sentences.join("\n"),
+            format!("![The other runtimes' figures, as multiples of dayfly's]({})", first::PICTURE),
             "## Contents".to_owned(),
             self.contents(),
+            "## Host".to_owned(),
+            READING.to_owned(),
+            format!("{} of {} experiments are done.", done.count(), can.count()),
+            format!("| | |\n|---|---|\n{}", facts.collect::<Vec<_>>().join("\n")),
         ];
+        if first.sentences.is_empty() {
+            blocks.drain(1..3);
+        }
         for (sections, number) in self.papers().zip(1..) {
             let Paper { title, by, on, .. } = sections[0].paper;
             blocks.push(format!("<a id=\"paper-{number}\"></a>\n\n## {title}"));
@@ -282,7 +295,7 @@ impl Page {
             lines.push(format!("- [{}](#paper-{number})", sections[0].paper.title));
             lines.extend(sections.iter().map(|section| {
                 let (name, place) = (&section.part.name, &section.part.place);
-                format!("  - [{name}](#{name}): {place}{}", section.mark())
+                format!("  - [{place}](#{name}){}", section.mark())
             }));
         }
         lines.join("\n")

@@ -268,8 +268,22 @@ fn readers_find_their_way() {
         assert!(html.contains(link), "{link}");
     }
     assert!(html.contains("prefers-color-scheme:dark") && html.contains("@media print"));
-    assert!(markdown.contains("  - [spaced](#spaced): Fig. 4"), "{markdown}");
+    assert!(markdown.contains("starts spaced 100 ms apart](#spaced)\n"), "{markdown}");
     assert!(markdown.contains("<a id=\"spaced\"></a>\n"), "{markdown}");
+}
+
+#[test]
+fn sentences_and_bars_come_first() {
+    let row =
+        |name: &str, us: f64| json!({ "runtime": name, "step": "begin", "rounds_us": vec![us; 6] });
+    let rows = vec![row("dayfly", 2000.0), row("crun", 10_000.0), row("runc", 31_000.0)];
+    let kept = Kept { result: json!({ "rows": rows }), ..done() };
+    let [html, markdown, _] = page(vec![section("systemd", Some(kept))]);
+    let sentence = "- With cgroup v2 and systemd, a container's program begins 2.00 ms after the command, with \
+                    crun 10.0 ms and with runc 31.0 ms.";
+    assert!(markdown.contains(sentence) && markdown.contains("](first-1.svg)"), "{markdown}");
+    assert!(html.find("× dayfly").expect("bars") < html.find("Contents").expect("contents"));
+    assert!(html.contains(">15.5</text>"), "{html}");
 }
 
 #[test]

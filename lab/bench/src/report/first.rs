@@ -1,0 +1,85 @@
+//! What the page says first: a few sentences, and bars of the other runtimes' figures as multiples of dayfly's.
+
+use super::row::Row;
+use crate::Error;
+use host::measure::chart::{self, Bars, Picture, digits};
+use serde::Deserialize;
+
+/// The name of the picture's file.
+pub(super) const PICTURE: &str = "first-1.svg";
+
+/// The runtimes; all figures are divided by the first one's.
+const RUNTIMES: [&str; 3] = ["dayfly", "crun", "runc"];
+
+/// The sentences, and the picture (SVG); nothing if no line has all figures.
+#[derive(Debug, Default)]
+pub(super) struct First {
+    /// The sentences, each an entry of a list.
+    pub sentences: Vec<String>,
+    pub picture: String,
+}
+
+/// `first.toml`.
+#[derive(Debug, Deserialize)]
+struct Data {
+    line: Vec<Line>,
+}
+
+/// A sentence about a line of a part.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    part: String,
+    what: String,
+    /// The name of the bars.
+    bar: String,
+    text: String,
+    /// Whether a higher figure is a better one, so that the bars show its reciprocal.
+    #[serde(default)]
+    is_rate: bool,
+}
+
+impl Line {
+    /// Returns the runtimes' figures.
+    fn figures<'a>(&self, row: impl Fn(&str, &str) -> Option<&'a Row>) -> Option<[f64; 3]> {
+        let row = row(&self.part, &self.what)?;
+        let of = |name| row.measured.iter().find(|cell| cell.name == name).map(|cell| cell.value);
+        let [dayfly, crun, runc] = RUNTIMES.map(of);
+        Some([dayfly?, crun?, runc?])
+    }
+}
+
+impl First {
+    /// Makes them from the page's rows: `row` returns the row of a part with this name.
+    pub(super) fn of<'a>(row: impl Fn(&str, &str) -> Option<&'a Row>) -> Result<Self, Error> {
+        let data: Data =
+            toml::from_str(include_str!("first.toml")).expect("data of the first lines");
+        let lines = data.line.iter();
+        let lines: Vec<_> = lines.filter_map(|line| Some((line, line.figures(&row)?))).collect();
+        if lines.is_empty() {
+            return Ok(Self::default());
+        }
+        let sentence = |(line, figures): &(&Line, [f64; 3])| {
+            let figures = RUNTIMES.iter().zip(figures);
+            figures.fold(format!("- {}", line.text), |text, (name, figure)| {
+                text.replace(&format!("{{{name}}}"), &digits(*figure))
+            })
+        };
+        let multiples = |at: usize| {
+            let of = |(line, figures): &(&Line, [f64; 3])| {
+                let multiple = figures[at] / figures[0];
+                Some(if line.is_rate { 1.0 / multiple } else { multiple })
+            };
+            (RUNTIMES[at].to_owned(), lines.iter().map(of).collect())
+        };
+        let bars = Bars {
+            title: "crun and runc as multiples of dayfly: less is better".to_owned(),
+            y: "× dayfly".to_owned(),
+            labels: lines.iter().map(|(line, _)| line.bar.clone()).collect(),
+            series: (0..RUNTIMES.len()).map(multiples).collect(),
+            ..Bars::default()
+        };
+        let picture = chart::draw(&[Picture::Bars(bars)])?;
+        Ok(Self { sentences: lines.iter().map(sentence).collect(), picture })
+    }
+}
