@@ -2,6 +2,7 @@
 //! `scripts/systemd-host`.
 
 pub mod early;
+pub mod service;
 
 use crate::checkpoint::COUNTER;
 use dayfly_tests::bed::Bed;
