@@ -8,6 +8,7 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::Shell;
 use dayfly_cli::NAME;
+use dayfly_cli::definition::{ALIASES, Alias};
 
 use crate::command::{CONTAINER, IMAGE};
 
@@ -29,6 +30,7 @@ struct Known {
 /// Writes one file per shell, with the name that the shell expects.
 pub fn write(program: &Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
+    let program = &with_aliases(program);
     let known = known(program);
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
         let path = clap_complete::generate_to(shell, &mut program.clone(), NAME, directory)?;
@@ -45,6 +47,16 @@ pub fn write(program: &Command, directory: &Path) -> io::Result<()> {
         fs::write(path, text)?;
     }
     Ok(())
+}
+
+/// Returns the program with a command for each alias of two words, such as `images`.
+fn with_aliases(program: &Command) -> Command {
+    let below = |alias: &Alias| {
+        let [first, second, ..] = alias.words else { return None };
+        let found = program.find_subcommand(first)?.find_subcommand(second)?;
+        Some(found.clone().name(alias.name).alias(None).visible_alias(None))
+    };
+    program.clone().subcommands(ALIASES.iter().filter_map(below))
 }
 
 /// Returns all commands, under each of their names.
@@ -123,7 +135,7 @@ mod tests {
 
     #[test]
     fn names_where_there_are_some() {
-        let known = known(&crate::command::program());
+        let known = known(&with_aliases(&crate::command::program()));
         let found = |words: &str| known.iter().find(|known| known.words == words).unwrap();
         for (words, expected) in [
             ("", "words"),
@@ -136,6 +148,8 @@ mod tests {
             ("image inspect", "image"),
             ("image rm", "images"),
             ("image rmi", "images"),
+            ("rmi", "images"),
+            ("images", "other"),
             ("image export", "image"),
             ("image import", "other"),
         ] {
