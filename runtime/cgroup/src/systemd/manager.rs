@@ -67,6 +67,7 @@ impl Manager {
     }
 
     fn to(instance: &Instance) -> Result<Self, dbus::Error> {
+        // systemd's own socket only without a bus: to set up a connection costs systemd 1.0 ms, and the bus 0.8 ms.
         let bus = match instance {
             Instance::System => match Bus::connect(&Address::system(), PATIENCE) {
                 Err(error) if error.is_nobody() && rustix::process::geteuid().is_root() => {
