@@ -1,5 +1,7 @@
 //! The clone: creates init, with a copy of the parent's memory or sharing the parent's memory.
 
+use core::sync::atomic::Ordering;
+
 use rustix::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use sys::clone::{Child, Clone, CloneFlags, clone3, clone3_shared};
@@ -26,8 +28,8 @@ pub fn begin(
         Memory::Shared => {
             let stack = Stack::map()?;
             // SAFETY: all data that init or the intermediate reaches through `job` is leaked or static, and changes only
-            // through atomics (`made`, the slots, the recorder, the spare entry of an environment). Neither process
-            // allocates: this crate has no heap.
+            // through atomics (`begun`, `made`, the slots, the recorder, the spare entry of an environment). Neither
+            // process allocates: this crate has no heap.
             unsafe { clone3_shared(flags, cgroup, &stack, born, &*job) }
         }
         Memory::Copied => match clone3(flags, cgroup)? {
@@ -51,5 +53,6 @@ extern "C" fn born(job: &Job<'_>) -> ! {
     if let Some(intermediate) = job.intermediate {
         intermediate::pass_on(intermediate, job, &channel);
     }
+    job.begun.store(true, Ordering::Release);
     actor::run(job, channel)
 }

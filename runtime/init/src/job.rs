@@ -1,6 +1,6 @@
 //! The data that init is created with.
 
-use core::sync::atomic::AtomicI32;
+use core::sync::atomic::{AtomicBool, AtomicI32};
 
 use rustix::fd::{BorrowedFd, RawFd};
 use sys::clone::CloneFlags;
@@ -51,6 +51,8 @@ pub struct Job<'fd> {
     pub is_moved: bool,
     /// The step before which init stops, in test builds.
     pub pause: Option<usize>,
+    /// Whether init has begun to run, if it shares the parent's memory.
+    pub begun: &'static AtomicBool,
     /// Init's pid, stored by an intermediate that shares the parent's memory; 0 until init is created.
     pub made: AtomicI32,
 }

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 
 use cgroup::Cgroup;
@@ -176,7 +177,12 @@ impl Born<'_> {
         self.kill();
         let cgroup = self.parent.cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd());
         let plan = self.parent.plan;
-        let reason = cgroup_kill::reason_of(error, plan, cgroup, console).of_plan(plan);
+        let has_begun = self.parent.begun.is_some_and(|begun| begun.load(Ordering::Acquire));
+        let reason = match has_begun {
+            true => error,
+            false => cgroup_kill::reason_of(error, plan, cgroup, console),
+        };
+        let reason = reason.of_plan(plan);
         self.remove();
         reason
     }

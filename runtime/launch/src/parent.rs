@@ -14,6 +14,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 use core::ffi::CStr;
+use core::sync::atomic::AtomicBool;
 
 use cgroup::{Cgroup, ScopeJob, ScopeRequest};
 use init::{filesystem, take};
@@ -59,6 +60,8 @@ pub(crate) struct Parent<'a> {
     pub request: Option<ScopeRequest<'static>>,
     /// Whether init was created outside its cgroup, although the plan requires a clone into the cgroup.
     pub is_not_born_inside: bool,
+    /// Whether init has begun to run; always false if it does not share this process's memory.
+    pub begun: Option<&'static AtomicBool>,
     pub channel: Option<OwnedFd>,
     pub child: Option<Child>,
     /// Init's network namespace.
@@ -104,6 +107,7 @@ impl<'a> Parent<'a> {
             scope: None,
             request: None,
             is_not_born_inside: false,
+            begun: None,
             channel: None,
             child: None,
             network: None,

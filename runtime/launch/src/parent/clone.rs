@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicI32;
+use core::sync::atomic::{AtomicBool, AtomicI32};
 
 use plan::Labelled;
 use plan::step::{InitStep, Intermediate, Memory, NumberSet, Slot};
@@ -112,6 +112,8 @@ impl Parent<'_> {
         };
         let ends = [Some(&theirs), relay.as_ref().map(|(_, theirs)| theirs)];
         let procs: Vec<BorrowedFd<'_>> = attempt.procs.iter().map(AsFd::as_fd).collect();
+        let begun = &*Box::leak(Box::new(AtomicBool::new(false)));
+        self.begun = Some(begun);
         let job = Leaked::from(Box::new(Job {
             own_nofile: self.plan.descriptors.map(|descriptors| descriptors.own),
             steps: &self.plan.init,
@@ -134,6 +136,7 @@ impl Parent<'_> {
             kept: self.kept(intermediate, ends, &attempt.procs),
             is_moved: attempt.moved == Moved::Everywhere,
             pause: sys::defence::pause_at(self.plan.init.iter().map(|step| step.label().name)),
+            begun,
             made: AtomicI32::new(0),
         }));
         let elsewhere =
