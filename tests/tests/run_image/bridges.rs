@@ -59,12 +59,12 @@ fn failed_starts_leave_nothing(bed: &Bed) {
     let script = format!(
         "{BEGIN}
         R run -d --name {id} -p 8080:80 --image test sleep 1000 >&2
-        busybox nc -l -p 7070 & sleep 0.2
+        busybox nc -l -p 7070 & other=$!; sleep 0.2
         ! R run --name {id}-2 -p 8080:80 --image test true
         ! R run --name {id}-3 -p 7070:80 --image test true
         ! R --root /run/other run --name {id} --network bridge --image test true
         ! CNI_PATH=/nowhere R run -p 8081:80 --image test true
-        R exec {id} busybox ip -o -4 addr show eth0 | grep -o 10.91.0.2/; R rm -f {id}; left {id}"
+        R exec {id} busybox ip -o -4 addr show eth0 | grep -o 10.91.0.2/; R rm -f {id}; left {id}; kill $other"
     );
     let outcome = apart(bed, &["-n"], &script).run().ok();
     assert_eq!(outcome.stdout, "10.91.0.2/\n0\n", "{outcome}");
