@@ -38,5 +38,5 @@ pub use error::Error;
 pub use layers::{Layer, Layers, MOST_LAYERS};
 pub use measure::Extent;
 pub use mode::Mode;
-pub use options::{EtcFile, Foreign, Recipe, Upper};
+pub use options::{EtcFile, Foreign, Recipe, SETTINGS, Upper};
 pub use remove::{empty, remove_all};

@@ -14,7 +14,7 @@ use crate::mode::Mode;
 /// stored in the upper layer, which is discarded with the container. The option `index` is off: an
 /// index is needed only for NFS export, and to preserve the hard links of a file when the file is
 /// copied up.
-const SETTINGS: [(&CStr, &CStr); 3] =
+pub const SETTINGS: [(&CStr, &CStr); 3] =
     [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
 
 /// The description of a root filesystem, which is complete before the assembly begins.

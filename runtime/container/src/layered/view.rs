@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use plan::Kernel;
-use rootfs::{Assembly, Foreign, Layers, Mode, Recipe, Upper};
+use rootfs::{Assembly, Foreign, Layers, Mode, Recipe, SETTINGS, Upper};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Access, CWD, access};
 use sys::Context;
@@ -35,11 +35,10 @@ pub(crate) fn view(record: &LayeredRecord) -> Result<OwnedFd, Error> {
     let text: String = sys::fs::read_text(path.as_str()).context("read", path)?;
     let layers = Layers::anywhere(&format!("{text}\n{changes}\n"))?;
     let in_user_namespace = sys::user_namespace::is_nested();
-    // The container's overlay has had these options (`rootfs::options`); a mount without changes has not, by default.
-    let options = [(c"index", c"off"), (c"metacopy", c"on"), (c"redirect_dir", c"on")];
+    // The container's overlay has had these options; a mount without changes has not, by default.
     let foreign = Foreign {
         source: c"dayfly".into(),
-        options: options.map(|(key, value)| (key.into(), Some(value.into()))).into(),
+        options: SETTINGS.map(|(key, value)| (key.into(), Some(value.into()))).into(),
         ..Foreign::default()
     };
     let recipe = Recipe {
