@@ -120,12 +120,12 @@ impl Cgroup {
         let mut manager = None;
         let mut idles = false;
         if asks_for_idle(&resources) {
-            let manager = manager.insert(Manager::connect(unit, None)?);
+            let manager = manager.insert(Manager::connect(unit)?);
             idles = knows_idle(manager, unit, &resources)?;
         }
         let list = properties::of_resources(&resources, unified, idles)?;
         if !list.is_empty() {
-            let mut manager = manager.map_or_else(|| Manager::connect(unit, None), Ok)?;
+            let mut manager = manager.map_or_else(|| Manager::connect(unit), Ok)?;
             manager.set(unit, &list)?;
         }
         Ok(resources)
@@ -229,12 +229,12 @@ pub(crate) fn stop(location: &Location, unit: &Unit) -> Result<(), Error> {
 
 /// Calls systemd to move a process into the cgroup of a unit.
 pub(crate) fn attach(unit: &Unit, pid: i32) -> Result<(), Error> {
-    Ok(Manager::connect(unit, None)?.attach(unit, pid.unsigned_abs())?)
+    Ok(Manager::connect(unit)?.attach(unit, pid.unsigned_abs())?)
 }
 
 /// Stops a unit whose processes have all exited.
 pub(crate) fn stop_unit(unit: &Unit) -> Result<(), Error> {
-    Ok(Manager::connect(unit, None)?.stop(unit)?)
+    Ok(Manager::connect(unit)?.stop(unit)?)
 }
 
 /// Stops the scope `name` of the host's systemd, if its directory was removed after systemd had received the request.

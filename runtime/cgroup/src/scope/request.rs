@@ -12,7 +12,7 @@ use sys::clone::HOLDER;
 use super::early::{self, ScopeJob};
 use super::{JOB_TIMEOUT, knows_idle, properties, task_limit};
 use crate::devices::Rule;
-use crate::systemd::{self, Manager, Property, Unit};
+use crate::systemd::{self, Instance, Manager, Property, Unit};
 use crate::wait::{self, Deadline};
 use crate::{Cgroup, Error, Location, processes};
 
@@ -32,7 +32,7 @@ pub struct ScopeRequest<'a> {
 impl<'a> ScopeRequest<'a> {
     /// Connects to the systemd of the unit at `location`. `resources` are as in [`Cgroup::create`], and so is the `program`
     /// of other methods. `properties` are additional properties of the unit. Properties derived from `resources` override
-    /// them. `dialled` is a connection of [`Manager::dial`].
+    /// them. `dialled` is a connection of [`Manager::dial`], which is used if the unit is one of the host's systemd.
     ///
     /// # Errors
     /// [`Error::Systemd`]; [`Error::Invalid`] and others for invalid limits.
@@ -49,7 +49,10 @@ impl<'a> ScopeRequest<'a> {
         }
         let rules = Rule::list(&resources.devices)?;
         let resources = properties::rounded(resources);
-        let mut manager = Manager::connect(unit, dialled)?;
+        let mut manager = match (&unit.instance, dialled) {
+            (Instance::System, Some(socket)) => Manager::on(socket),
+            _ => Manager::connect(unit)?,
+        };
         let idles = knows_idle(&mut manager, unit, &resources)?;
         let of_resources = properties::of_resources(&resources, unified, idles)?;
         let properties = [properties, &of_resources].concat();

@@ -46,15 +46,11 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Connects to the systemd that manages a unit. If that is the host's, uses a connection of [`Manager::dial`].
+    /// Connects to the systemd that manages a unit.
     ///
     /// # Errors
     /// [`Error::Call`]
-    pub fn connect(unit: &Unit, dialled: Option<OwnedFd>) -> Result<Self, Error> {
-        if let (Instance::System, Some(socket)) = (&unit.instance, dialled) {
-            let bus = Bus::of_authenticated(socket, true, PATIENCE);
-            return Ok(Self { bus, patience: PATIENCE });
-        }
+    pub fn connect(unit: &Unit) -> Result<Self, Error> {
         Self::to(&unit.instance).map_err(|error| failed("connect", &unit.name, error))
     }
 
@@ -82,10 +78,15 @@ impl Manager {
         Ok(Self { bus: bus?, patience: PATIENCE })
     }
 
-    /// Connects to the bus of the host's systemd, and sends the authentication, for [`Manager::connect`]. Returns `None`
+    /// Connects to the bus of the host's systemd, and sends the authentication, for [`Manager::on`]. Returns `None`
     /// if this fails.
     pub fn dial() -> Option<OwnedFd> {
         Bus::connect(&Address::system(), PATIENCE).ok().map(Bus::into_socket)
+    }
+
+    /// Continues on a connection of [`Manager::dial`].
+    pub fn on(dialled: OwnedFd) -> Self {
+        Self { bus: Bus::of_authenticated(dialled, true, PATIENCE), patience: PATIENCE }
     }
 
     /// Returns whether the connection is to a bus, on which no signals of other units arrive.
