@@ -175,14 +175,11 @@ impl Born<'_> {
         parent.return_to_own_oom_score();
         let console = parent.connected_console();
         self.kill();
-        let cgroup = self.parent.cgroup.as_ref().and_then(|cgroup| cgroup.dir_fd());
-        let plan = self.parent.plan;
         let has_begun = self.parent.begun.is_some_and(|begun| begun.load(Ordering::Acquire));
-        let reason = match has_begun {
-            true => error,
-            false => cgroup_kill::reason_of(error, plan, cgroup, console),
-        };
-        let reason = reason.of_plan(plan);
+        let cgroup = self.parent.cgroup.as_ref().filter(|_| !has_begun);
+        let cgroup = cgroup.and_then(|cgroup| cgroup.dir_fd());
+        let plan = self.parent.plan;
+        let reason = cgroup_kill::reason_of(error, plan, cgroup, console).of_plan(plan);
         self.remove();
         reason
     }

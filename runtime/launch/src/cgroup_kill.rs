@@ -36,11 +36,11 @@ pub fn kills_newborn(cgroup: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Returns the error to report for a launch that failed with `error`, and whose init may not have begun to run. If it has,
-/// there is nothing to test, and a test would disturb systemd, which removes an empty scope at that moment: it does not
-/// try again if a new process makes its rmdir(2) fail. The result is [`Error::Stillborn`] if `error` may
+/// Returns the error to report for a launch that failed with `error`. The result is [`Error::Stillborn`] if `error` may
 /// be caused by the death of an init that was cloned into the cgroup, and if the kernel kills new processes in the
-/// cgroup. Otherwise the result is `error` itself. `console` is the connection to the console socket.
+/// cgroup. Otherwise the result is `error` itself. `cgroup` is `None` if init has begun to run: a test would disturb
+/// systemd, which removes an empty scope at that moment, and does not try again if a new process makes its rmdir(2)
+/// fail. `console` is the connection to the console socket.
 #[cold]
 pub(crate) fn reason_of(
     error: Error,
