@@ -223,7 +223,7 @@ impl<'a> Init<'a> {
             }
             InitStep::AttachBind(bind) => mounts::attach_bind(&self.root()?, bind, self.slots),
             InitStep::MakeTree { slot, filesystem } => {
-                mounts::create(filesystem).map(|tree| self.slots.keep(*slot, tree))
+                mounts::make(filesystem, None).map(|tree| self.slots.keep(*slot, tree))
             }
             InitStep::MountFs(mount) => {
                 mounts::mount_fs(&self.root()?, mount, self.slots, &mut self.fresh)

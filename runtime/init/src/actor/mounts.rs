@@ -167,13 +167,8 @@ pub(crate) fn mount_fs<'a>(
     Ok(())
 }
 
-/// Creates a filesystem that is attached later.
-pub(crate) fn create(step: &MountFs<'_>) -> Result<OwnedFd, Failure> {
-    make(step, None)
-}
-
-/// Creates a filesystem and its contents. `covered` is the mount point, if it has not just been created.
-fn make(step: &MountFs<'_>, covered: Option<&Place>) -> Result<OwnedFd, Failure> {
+/// Creates a filesystem and its contents. `covered` is the mount point, if there is one that has not just been created.
+pub(crate) fn make(step: &MountFs<'_>, covered: Option<&Place>) -> Result<OwnedFd, Failure> {
     let mode = covered.map_or(Ok(None), |place| inherited_mode(step, place))?;
     let tree = filesystem::make(step, mode)?;
     if let Some(label) = step.label {
