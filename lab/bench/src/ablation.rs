@@ -126,19 +126,7 @@ mod tests {
 
     #[test]
     fn starts_before_and_after_are_drawn() {
-        let series = |name: &str, us: u64| Series {
-            step: "run".to_owned(),
-            pause: std::time::Duration::ZERO,
-            runtime: name.to_owned(),
-            samples: vec![
-                crate::process::Sample {
-                    wall: std::time::Duration::from_micros(us),
-                    ..crate::process::Sample::default()
-                };
-                6
-            ],
-            is_split: false,
-        };
+        let series = |name, us| Series::uniform("run", name, us);
         let mut all = vec![series(BASELINE, 2000), series("caching", 3000)];
         assert!(before_and_after(&all).is_none(), "one thing is left out");
         all.push(series(ALL, 9000));

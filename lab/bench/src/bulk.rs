@@ -142,16 +142,3 @@ fn each<'a>(
     }
     Ok(sum)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn limits_are_the_documents() {
-        let mut config = json!({ "linux": { "resources": { "devices": [] } } });
-        limit(&mut config);
-        assert_eq!(config["linux"]["resources"]["memory"]["limit"], 4_294_967_296_i64);
-        assert_eq!(config["linux"]["resources"]["devices"], json!([]));
-    }
-}

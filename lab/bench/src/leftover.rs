@@ -287,14 +287,7 @@ mod tests {
         locks.pop();
         assert!(dead(places.clone()).is_empty(), "one lives");
         locks.clear();
-        fs::create_dir_all(places[0].join("a/b")).expect("mkdir");
-        fs::write(places[0].join("a/file"), "").expect("write");
-        let dead = dead(places.clone());
-        assert_eq!(dead.len(), 2);
-        for (place, _lock) in &dead {
-            remove(place).expect("remove");
-            assert!(!place.exists());
-        }
-        fs::remove_dir(&top).expect("nothing else");
+        assert_eq!(dead(places).len(), 2);
+        fs::remove_dir_all(&top).expect("remove");
     }
 }

@@ -146,8 +146,6 @@ fn table() -> Result<usize, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Sample;
-    use std::time::Duration;
 
     #[test]
     fn as_many_rounds_as_asked_for() {
@@ -157,31 +155,5 @@ mod tests {
         assert_eq!(of(4), [1; 4]);
         assert_eq!(of(7), [1, 1, 2, 1, 2]);
         assert_eq!(of(50), [10; 5]);
-    }
-
-    fn pass() -> Series {
-        Series {
-            step: "run".to_owned(),
-            pause: Duration::ZERO,
-            runtime: "dayfly".to_owned(),
-            samples: vec![Sample::default(); 2],
-            is_split: false,
-        }
-    }
-
-    #[test]
-    fn a_length_has_one_series() {
-        let mut lengths = Length::distinct(&[10, 20, 100], 23);
-        assert_eq!(lengths.iter().map(|length| length.least).collect::<Vec<_>>(), [23, 100]);
-        for most in [23, 25, 23] {
-            lengths[0].add(pass());
-            lengths[0].most = lengths[0].most.max(most);
-        }
-        let series: Vec<Series> = lengths.remove(0).named().collect();
-        let told: Vec<_> = series.iter().map(|of| (of.step.as_str(), of.samples.len())).collect();
-        assert_eq!(told, [("run, 23 to 25 mounts", 6)]);
-        lengths[0].add(pass());
-        lengths[0].most = 100;
-        assert_eq!(lengths.remove(0).named().next().expect("one").step, "run, 100 mounts");
     }
 }

@@ -276,19 +276,6 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     #[test]
-    fn times_a_command() {
-        let sample = run(&mut sh("sleep 0.05"), LONG).expect("sleep");
-        assert!(sample.wall >= Duration::from_millis(50), "{sample:?}");
-        assert!(sample.usage.peak_kib > 0);
-    }
-
-    #[test]
-    fn tells_how_it_failed() {
-        assert!(matches!(run(&mut sh("exit 3"), LONG), Err(Failure::Ended(End::Exited(3)))));
-        assert!(matches!(run(&mut Command::new("/no/such"), LONG), Err(Failure::Spawn(_))));
-    }
-
-    #[test]
     fn reads_what_is_said() {
         assert_eq!(read(&mut sh("echo 1; echo 2"), LONG).expect("sh"), "1\n2\n");
         assert!(read(&mut sh("sleep 30"), Duration::from_millis(20)).is_err());

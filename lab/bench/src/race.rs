@@ -74,6 +74,14 @@ impl Series {
     pub fn wall_us(&self) -> Vec<f64> {
         self.samples.iter().map(|sample| sample.wall.as_secs_f64() * 1e6).collect()
     }
+
+    /// Returns back-to-back samples that all took this time.
+    #[cfg(test)]
+    pub(crate) fn uniform(step: &str, runtime: &str, us: u64) -> Self {
+        let sample = Sample { wall: Duration::from_micros(us), ..Sample::default() };
+        let (step, runtime) = (step.to_owned(), runtime.to_owned());
+        Self { step, pause: Duration::ZERO, runtime, samples: vec![sample; 6], is_split: false }
+    }
 }
 
 /// Runs the rounds of each operation at each pause, each entrant once per round.

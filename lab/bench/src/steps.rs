@@ -112,18 +112,10 @@ fn text(costs: &[Cost], whole: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Sample;
-    use std::time::Duration;
 
     #[test]
     fn costs_are_differences() {
-        let series = |step: &str, us: u64| Series {
-            step: step.to_owned(),
-            pause: Duration::ZERO,
-            runtime: "crun".to_owned(),
-            samples: vec![Sample { wall: Duration::from_micros(us), ..Sample::default() }; 6],
-            is_split: true,
-        };
+        let series = |step, us| Series::uniform(step, "crun", us);
         let costs = of_steps(&[series("run", 3000), series("run without mqueue", 2000)], "run");
         let expected = "\
 Less time than \"run\"

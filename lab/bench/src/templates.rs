@@ -253,22 +253,3 @@ impl Row {
         self.latencies_us.iter().map(|us| us / 1e3)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::arguments::parse;
-    use crate::config::Profile;
-    use crate::session::With;
-
-    #[test]
-    fn templates_have_their_defaults() {
-        let parse = parse::<With<Templates>>;
-        let With { common, experiment: options } = parse(&[]).expect("no arguments needed");
-        assert_eq!(common.profile, Profile::Userns);
-        assert_eq!((options.figure.len(), options.ways.len()), (4, 4));
-        assert_eq!(options.touched, [0, 5, 50, 200]);
-        assert!(parse(&["--bundle", "/b"]).is_ok_and(|options| options.common.bundle.is_some()));
-        assert!(parse(&["--touched", "x"]).is_err() && parse(&["--width", "0"]).is_err());
-    }
-}

@@ -155,31 +155,23 @@ fn factor(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arguments;
+    use crate::arguments::parse;
     use crate::session::With;
-
-    fn parse(words: &[&str]) -> Result<Faas, clap::Error> {
-        arguments::parse(words)
-    }
 
     #[test]
     fn functions_are_read() {
-        let faas = parse(&["--function", "100ms/1s", "--function", "a=2s/0"]).expect("two");
-        let [one, two] = &faas.regular[..] else { panic!("{faas:?}") };
-        assert_eq!(
-            (one.name.as_str(), one.every.as_millis(), one.takes.as_secs()),
-            ("100ms/1s", 100, 1)
-        );
-        assert_eq!((two.name.as_str(), two.every.as_secs(), two.takes), ("a", 2, Duration::ZERO));
+        let name = |text| regular(text).map(|of| (of.name, of.every.as_millis(), of.takes));
+        assert_eq!(name("100ms/1s"), Ok(("100ms/1s".into(), 100, Duration::from_secs(1))));
+        assert_eq!(name("a=2s/0"), Ok(("a".into(), 2000, Duration::ZERO)));
         for bad in ["", "1s", "0/1s", "a=1s", "1s/", "x/y"] {
-            assert!(parse(&["--function", bad]).is_err(), "{bad}");
+            assert!(regular(bad).is_err(), "{bad}");
         }
     }
 
     #[test]
     fn templates_need_user_namespaces() {
         let profile = |words: &[&str]| {
-            let mut with = crate::arguments::parse::<With<Faas>>(words).expect("good");
+            let mut with = parse::<With<Faas>>(words).expect("good");
             with.experiment.settle_namespace(&mut with.common);
             with.common.profile
         };
@@ -190,15 +182,11 @@ mod tests {
 
     #[test]
     fn a_trace_has_minutes() {
-        let faas = parse(&["--trace", "x", "--minutes", "2..5", "--speed", "60"]).expect("good");
-        assert_eq!((faas.minutes, faas.speed, faas.functions), (Some(2..=5), 60.0, 10));
-        for bad in ["0..5", "5..2", "1..1441", "3", ""] {
-            assert!(parse(&["--trace", "x", "--minutes", bad]).is_err(), "{bad}");
-        }
-        assert!(parse(&["--minutes", "1..2"]).is_err(), "of nothing");
-        assert!(parse(&["--trace", "x", "--function", "1s/1s"]).is_err());
-        for bad in ["0", "-1", "NaN", "inf"] {
-            assert!(parse(&["--speed", bad]).is_err(), "{bad}");
-        }
+        assert_eq!(minutes("2..5"), Ok(2..=5));
+        assert!(["0..5", "5..2", "1..1441", "3", ""].into_iter().all(|bad| minutes(bad).is_err()));
+        assert!(parse::<Faas>(&["--minutes", "1..2"]).is_err(), "of nothing");
+        assert!(parse::<Faas>(&["--trace", "x", "--function", "1s/1s"]).is_err());
+        assert_eq!(factor("60"), Ok(60.0));
+        assert!(["0", "-1", "NaN", "inf"].into_iter().all(|bad| factor(bad).is_err()));
     }
 }

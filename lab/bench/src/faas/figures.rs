@@ -277,23 +277,4 @@ mod tests {
         assert_eq!(bars(&parts).series[0].1, [Some(1.5), Some(1.5)]);
         assert!(costs(&parts[..1]).is_none(), "one function");
     }
-
-    #[test]
-    fn samples_are_lines() {
-        let rows = [row("a,b", Policy::KeepAlive, None)];
-        let workload = Workload {
-            functions: vec![super::super::schedule::Function {
-                name: "f".to_owned(),
-                every_ms: None,
-                takes_ms: 1.0,
-                invocations: 2,
-            }],
-            invocations: Vec::new(),
-            duration: std::time::Duration::from_secs(1),
-        };
-        let text = csv(&rows, &workload);
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[1], "\"a,b\",keep-alive,f,0.0,4000.0,5000.0,true");
-        assert_eq!(lines[2], "\"a,b\",keep-alive,f,0.1,900.0,1900.0,false");
-    }
 }

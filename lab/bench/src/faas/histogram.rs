@@ -138,16 +138,6 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_function_is_foreseen() {
-        // The function is always idle for about 3 seconds, which is class 30.
-        let window = after([3050; 20]).window().expect("representative");
-        assert_eq!(window, Window { from: ms(2700), until: ms(3410) });
-        // The idle times are too short to remove a container.
-        let window = after([20; 20]).window().expect("representative");
-        assert_eq!(window, Window { from: ms(0), until: ms(110) });
-    }
-
-    #[test]
     fn outliers_move_the_windows() {
         // Of 100 times, 6 are short and 2 are long: the 5th percentile is a short time, the 99th
         // percentile is a long time.

@@ -283,20 +283,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn parts_add_up() {
-        let figures = figures("x");
-        let work: f64 = figures.phases.iter().map(|part| part.time_us.mean).sum();
-        let all = work + figures.between.time_us.mean + figures.waits.time_us.mean;
-        assert!((all - figures.processes_us.mean).abs() < 1e-9, "{figures:?}");
-        let parts = figures.phases.iter().chain([&figures.between, &figures.waits]);
-        let path: f64 = parts.map(|part| part.path_us).sum();
-        assert!((path - figures.wall_us.mean).abs() < 1e-9, "{figures:?}");
-        let shares: f64 =
-            figures.phases.iter().chain([&figures.between]).filter_map(|part| part.share).sum();
-        assert!((shares - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
     fn what_tracing_adds_is_told() {
         let figures = figures("x");
         let outside = figures.outside.as_ref().expect("seen from outside");

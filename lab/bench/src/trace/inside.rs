@@ -80,18 +80,4 @@ mod tests {
             assert_eq!(Account::of(host).own, [10, 15]);
         }
     }
-
-    #[test]
-    fn reads_what_the_runtime_writes() {
-        let file = std::env::temp_dir().join(format!("inside-{}.jsonl", std::process::id()));
-        let text = Format::Lines.text(&timeline("dayfly run"));
-        let mut command = Command::new("/bin/sh");
-        let script = format!("cat > {} <<'E'\n{text}E\n", file.display());
-        command.args(["-c", &script]);
-        let (_, observed) = run(&mut command, &file, Duration::from_secs(5)).expect("read");
-        assert_eq!(observed.timeline.rows[0].name, PARENT);
-        assert!(!file.exists());
-        let nothing = run(&mut Command::new("/bin/true"), &file, Duration::from_secs(5));
-        assert!(matches!(nothing, Err(Failure::Left(_))), "{nothing:?}");
-    }
 }

@@ -92,17 +92,10 @@ fn verdicts(costs: &[Cost]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn pairs_are_compared() {
-        let series = |name: &str, us: u64| Series {
-            step: GONE.to_owned(),
-            pause: Duration::ZERO,
-            runtime: name.to_owned(),
-            samples: vec![Sample { wall: Duration::from_micros(us), ..Sample::default() }; 20],
-            is_split: false,
-        };
+        let series = |name, us| Series::uniform(GONE, name, us);
         let costs = steps::of_entrants(&[series(OFF, 1000), series("x", 1100)], OFF);
         assert_eq!(costs.len(), 1);
         assert!(costs[0].ratio.is_some_and(|ratio| (ratio.value - 1.1).abs() < 1e-9));

@@ -143,16 +143,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn it_all_adds_up() {
-        let sums = Sums::of(&observed());
-        let sum = |of: &[(Step, u64)]| of.iter().map(|(_, time)| time).sum::<u64>();
-        assert_eq!((sums.wall, sums.rows), (100, 160));
-        assert_eq!((sum(&sums.steps), sum(&sums.path)), (sums.rows, sums.wall));
-        assert_eq!(sums.of_steps(|share| share == Share::Work(Phase::Mounts)), (50, 2));
-        assert_eq!(sums.of_steps(|share| share == Share::Wait), (42, 1));
-    }
-
-    #[test]
     fn objects_are_the_same_in_every_start() {
         assert_eq!(general("/proc/71/x/c-1", "c-1"), "/proc/%p/x/%i");
         assert_eq!(general("/proc/self/c", ""), "/proc/self/c");
