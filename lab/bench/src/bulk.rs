@@ -6,10 +6,8 @@
 
 mod podman;
 
-use crate::cgroup::can_limit;
 use crate::harness::*;
 use crate::process::Sample;
-use crate::view::View;
 use crate::{burst, concurrent};
 use podman::Podman;
 

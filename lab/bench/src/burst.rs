@@ -4,7 +4,6 @@ use crate::concurrent;
 use crate::harness::*;
 use crate::probe::{Health, Probe};
 use crate::session::all;
-use std::thread;
 use sys::clone::CloneFlags;
 use topology::limit::{LONGEST_WAIT, Limit};
 

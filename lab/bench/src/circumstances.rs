@@ -1,12 +1,10 @@
 //! The circumstances of an experiment, which its figures depend on.
 
+use crate::harness::*;
 use crate::runtime::Runtime;
 use crate::view::View;
 use host::facts::mounts;
-use report::Table;
-use serde::{Deserialize, Serialize};
-use std::fs;
-use std::path::Path;
+use serde::Deserialize;
 use std::time::SystemTime;
 
 /// The host and the runtimes.

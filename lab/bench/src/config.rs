@@ -3,13 +3,9 @@
 //! The `ociVersion` is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a
 //! later version.
 
-use crate::{Error, rootfs};
-use clap::{Args, ValueEnum};
-use serde::Serialize;
-use serde_json::{Value, json};
+use crate::harness::*;
+use crate::rootfs;
 use spec::defaults::{CAPABILITIES, seccomp};
-use std::fs;
-use std::path::PathBuf;
 
 /// The host uid that root of a user namespace is mapped to.
 pub const MAPPED_ROOT: u32 = 100_000;

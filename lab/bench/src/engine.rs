@@ -6,8 +6,8 @@
 //! cloned them. The overlay is in the host's mount table while the container runs. It has the same mount options as
 //! dayfly's overlays.
 
-use crate::Error;
 use crate::config::{self, IDS, MAPPED_ROOT};
+use crate::harness::*;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -16,10 +16,8 @@ use rustix::mount::{
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
     open_tree, unmount,
 };
-use serde_json::{Value, json};
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::lchown;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use sys::mount::{MountAttr, attr, mount_setattr, propagation};
 

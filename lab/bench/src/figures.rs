@@ -1,17 +1,7 @@
 //! Figures of several entrants, with names and units: their statistics, tables, CSV and pictures.
 
-use crate::Error;
-use crate::outcome::Outcome;
+use crate::harness::*;
 use crate::results::{bars, distinct, judged, lines_of};
-use crate::stand::Entrant;
-use host::measure::bootstrap::{self, Estimate, Pairing};
-use host::measure::chart::Picture;
-use host::measure::statistics::Summary;
-use report::Table;
-use report::count::counted;
-use serde::Serialize;
-use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// The results of one measurement: names, units and values.
 pub(crate) type Sample = Vec<(String, &'static str, f64)>;

@@ -9,7 +9,6 @@ use crate::harness::*;
 use crate::steps;
 use crate::view::Cover;
 use std::collections::BTreeSet;
-use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `first-use`.

@@ -10,10 +10,9 @@ mod tell;
 mod uses;
 pub mod work;
 
+use crate::circumstances;
 use crate::harness::*;
 use crate::place::is_in_memory;
-use crate::view::View;
-use crate::{cgroup, circumstances};
 use ground::Ground;
 use report::size;
 use uses::Site;
@@ -140,7 +139,7 @@ impl Experiment for Groups {
     /// Leaves the view in which this program was started if the view has no controllers, and no view is requested.
     fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
         match common.view {
-            None if !cgroup::can_limit("cpu") => View::leave(),
+            None if !can_limit("cpu") => View::leave(),
             _ => Ok(()),
         }
     }

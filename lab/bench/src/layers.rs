@@ -7,22 +7,11 @@
 mod operations;
 mod stack;
 
-use crate::Error;
-use crate::arguments::{Named as _, some};
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
-use crate::figures::Figures;
-use crate::results::{self, judged};
+use crate::harness::*;
+use crate::results::judged;
 use crate::runtime::Runtime;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Stand};
-use clap::{Args, ValueEnum};
-use host::measure::bootstrap::{self, Pairing};
-use host::measure::chart::{Axis, Form, Picture};
-use host::measure::statistics::Summary;
-use report::Table;
-use report::count::counted;
-use serde::Serialize;
 use stack::Stack;
 
 /// `layers`.

@@ -13,7 +13,6 @@ use spec::defaults::CAPABILITIES;
 use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::io::Write as _;
-use std::process::Command;
 
 /// `lookups`.
 #[derive(Debug, Args)]

@@ -4,11 +4,9 @@
 mod idle;
 
 use crate::burst;
-use crate::cgroup::can_limit;
 use crate::figures::Sample;
 use crate::harness::*;
 use crate::race::{go, sleepers};
-use crate::view::View;
 use crate::weight::Way;
 use report::size;
 

@@ -5,7 +5,6 @@
 use crate::harness::*;
 use crate::{steps, view};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
-use std::fs;
 
 /// `mounts`.
 #[derive(Debug, Args)]

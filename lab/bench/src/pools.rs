@@ -4,12 +4,9 @@
 //! dayfly runs the same container in a cgroup of its own and in a cgroup of a pool. The pool is refilled after each
 //! run, outside the measured time. So neither a start nor a delete makes a cgroup for the pool.
 
-use crate::cgroup::can_limit;
 use crate::harness::*;
-use crate::view::View;
 use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
-use std::fs;
 
 /// `pools`.
 #[derive(Debug, Args)]

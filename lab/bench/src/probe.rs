@@ -4,9 +4,7 @@
 //! cgroups and exec: both stall while a runtime holds these locks.
 
 use crate::harness::*;
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// The pause between two probes.
 const REST: Duration = Duration::from_millis(5);

@@ -1,10 +1,6 @@
 //! Python programs for containers, executed by the host's Python and forked by templates.
 
-use crate::{Error, process};
-use serde_json::{Value, json};
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use crate::harness::*;
 
 /// The interpreter, in the container as on the host.
 pub(crate) const PYTHON: &str = "/usr/bin/python3";

@@ -1,19 +1,13 @@
 //! Interleaved rounds: in each round, every entrant performs the same operation, in turns.
 
 pub use crate::arguments::Rounds;
-use crate::arguments::Timing;
-use crate::container::{Container, Fault};
+
+use crate::accounting;
+use crate::harness::*;
 use crate::process::Sample;
-use crate::stand::{Entrant, Stand};
 use crate::trace::outside::Observed;
 use crate::weight::Way;
-use crate::{Error, accounting};
-use clap::ValueEnum;
-use host::measure::progress::Progress;
-use report::interrupt;
-use serde_json::Value;
 use std::thread::sleep;
-use std::time::Duration;
 
 /// A timed operation on a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,9 +1,7 @@
 //! A root filesystem with one static busybox.
 
-use crate::Error;
-use std::fs;
+use crate::harness::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
-use std::path::{Path, PathBuf};
 
 /// The possible paths of the busybox from Debian's busybox-static (or Alpine's).
 const BUSYBOX: &[&str] = &["/bin/busybox", "/usr/bin/busybox", "/bin/busybox.static"];

@@ -1,16 +1,12 @@
 //! The compared runtimes.
 
-use crate::{Error, process};
+use crate::harness::*;
 use report::program;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
-use std::fmt::Write;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// A runtime: its executable, name and version.
 #[derive(Debug, Clone, Serialize, Deserialize)]

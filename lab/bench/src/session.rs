@@ -1,24 +1,18 @@
 //! The part that all experiments share: it sets up the view, the test stand and the entrants before an experiment, and
 //! writes the record and the output afterwards.
 
-use crate::arguments::{Common, Driver, Format, Forms, Named as _};
-use crate::circumstances::Circumstances;
-use crate::config::Profile;
-use crate::container::Container;
-use crate::figures::Figures;
 pub use crate::outcome::Outcome;
-use crate::race::{Series, asleep};
-use crate::results::{self, Out, compare};
+
+use crate::arguments::{Driver, Format};
+use crate::config::Profile;
+use crate::harness::*;
+use crate::race::asleep;
+use crate::results::{Out, compare};
 use crate::runtime::{self, Runtime};
-use crate::stand::{Entrant, Source, Stand};
-use crate::{Error, leftover, stand, view};
-use clap::Args;
+use crate::stand::Source;
+use crate::{leftover, stand, view};
 use host::measure::chart;
-use report::interrupt;
-use serde::Serialize;
-use std::fs;
 use std::io::{Write, stdout};
-use std::path::Path;
 
 impl Outcome {
     /// Returns the outcome of a race: the times, `more` tables, and the comparison with the entrant `first`.

@@ -7,7 +7,6 @@
 
 use crate::harness::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `spaced`.

@@ -3,19 +3,15 @@
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
 use crate::engine::Image;
+use crate::harness::*;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
-use crate::{Error, leftover, place, rootfs};
-use report::interrupt;
+use crate::{leftover, place, rootfs};
 use rustix::fd::OwnedFd;
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
-use serde_json::{Value, json};
-use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 /// An entrant: a runtime with its options and environment, which is compared with the other entrants.
 #[derive(Debug, Clone)]
@@ -310,7 +306,7 @@ impl Drop for Stand {
 }
 
 fn make_directory(path: &Path, mode: u32) -> Result<(), Error> {
-    DirBuilder::new().mode(mode).create(path).map_err(Error::at("make", path))
+    fs::DirBuilder::new().mode(mode).create(path).map_err(Error::at("make", path))
 }
 
 /// Reads the user's configuration. Makes the path of the root filesystem absolute, because config.json is written to

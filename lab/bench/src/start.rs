@@ -1,21 +1,11 @@
 //! `start`: times the commands of a container's life cycle, for each runtime.
 
-use crate::Error;
-use crate::arguments::Timing;
 use crate::config::{HOOK, Profile};
-use crate::process;
-use crate::race::{Operation, Rounds, Series, go, races, sleepers};
-use crate::results;
-use crate::session::{Experiment, Outcome};
-use crate::stand::{Entrant, Source, Stand, first};
+use crate::harness::*;
+use crate::race::{go, races, sleepers};
+use crate::stand::Source;
 use crate::weight::{Way, Weight};
-use clap::Args;
-use host::measure::progress::Progress;
-use host::measure::statistics::median;
-use report::interrupt;
-use serde::Serialize;
 use std::thread::sleep;
-use std::time::Duration;
 
 /// The number of times that a step is traced. A small number suffices, because counts vary little
 /// or not at all.

@@ -5,7 +5,6 @@
 
 use crate::harness::*;
 use crate::process::Sample;
-use std::process::Stdio;
 use sys::clone::CloneFlags;
 
 /// `unshare`.

@@ -1,14 +1,12 @@
 //! The cgroup layout in /sys/fs/cgroup, and how to show a hybrid host as v2 or v1 alone.
 
-use crate::Error;
-use clap::ValueEnum;
+use crate::harness::*;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
     unmount,
 };
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use std::ffi::CStr;
-use std::path::Path;
 use sys::clone::CloneFlags;
 
 const TOP: &str = "/sys/fs/cgroup";

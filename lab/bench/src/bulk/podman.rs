@@ -2,11 +2,9 @@
 //! `podman create`, `podman start` and `podman rm`.
 
 use super::{Bulk, Round};
+use crate::concurrent;
 use crate::harness::*;
 use crate::stand::Source;
-use crate::{cgroup, concurrent};
-use std::fs;
-use std::process::{Command, Stdio};
 
 /// The factor by which the deadline of a Podman command exceeds the deadline of a runtime's command.
 const LONGER: u32 = 6;
@@ -49,8 +47,7 @@ impl Podman {
             fs::create_dir(directory).map_err(Error::at("make", directory))?;
         }
         let file = podman.configuration();
-        fs::write(&file, configuration(cgroup::can_limit("pids")))
-            .map_err(Error::at("write", &file))?;
+        fs::write(&file, configuration(can_limit("pids"))).map_err(Error::at("write", &file))?;
         Ok(podman)
     }
 

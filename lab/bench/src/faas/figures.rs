@@ -4,7 +4,6 @@ use super::schedule::Workload;
 use super::{Arrivals, Faas, Part, Policy, Row};
 use crate::harness::*;
 use crate::results::{chart, judged, lines_of};
-use std::fmt::Write;
 
 /// Formats the functions, then a table per policy.
 pub(super) fn text(

@@ -1,8 +1,8 @@
 //! Measures a container's memory.
 
+use crate::harness::*;
 use crate::held::{charged, held, namespace};
-use serde::Serialize;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// The method of measuring memory.

@@ -12,7 +12,7 @@ use super::meter::By;
 use super::schedule::Workload;
 use super::{Cost, Faas, Policy};
 use crate::harness::*;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{Timespec, poll};
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
 use std::time::SystemTime;

@@ -1,12 +1,11 @@
 //! Runs perf(1), which samples the stacks of this process's children, including their kernel functions.
 
 use crate::harness::*;
-use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 
 /// The time that perf may take to write its data.
 const PATIENCE: Duration = Duration::from_secs(60);

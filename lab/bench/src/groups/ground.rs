@@ -1,9 +1,7 @@
 //! The groups, which are created and changed by `dayfly cgroup`, as a user would do.
 
 use crate::harness::*;
-use crate::{cgroup, runtime};
-use std::fs;
-use std::process::{Command, Stdio};
+use crate::runtime;
 
 /// The controllers in use.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
@@ -25,7 +23,7 @@ impl Ground {
     /// # Errors
     /// A host without the controllers; no dayfly beside this program or in $PATH; those of `dayfly cgroup create`.
     pub(super) fn make(stand: &Stand) -> Result<Self, Error> {
-        if let Some(missing) = CONTROLLERS.iter().find(|name| !cgroup::can_limit(name)) {
+        if let Some(missing) = CONTROLLERS.iter().find(|name| !can_limit(name)) {
             bail!(
                 "there is no controller {missing} for groups here: try --view v1, or another host"
             );

@@ -5,7 +5,7 @@ use super::{Groups, work};
 use crate::harness::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{Child, ChildStdin};
 use std::thread::JoinHandle;
 
 /// An instance's report for a tenth of a second.

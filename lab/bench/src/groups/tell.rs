@@ -3,7 +3,6 @@
 use super::{Groups, Row, Shown, Use};
 use crate::harness::*;
 use host::measure::chart::{Chart, Series};
-use std::fmt::Write;
 
 /// Returns the rows of a use, and its states in their order.
 fn of_use(shown: &Shown, of: Use) -> (Vec<&Row>, Vec<&str>) {

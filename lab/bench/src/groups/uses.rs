@@ -5,8 +5,6 @@ use super::instance::{Data, Instance, Tick, p99, rates};
 use super::{Curve, Groups, Row, Shown, Use};
 use crate::harness::*;
 use crate::held::field;
-use std::fs;
-use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The group of instances that are not in groups of their own.

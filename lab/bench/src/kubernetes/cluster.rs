@@ -2,10 +2,8 @@
 
 use super::Kubernetes;
 use crate::harness::*;
-use crate::process::Failure;
 use std::cell::Cell;
 use std::io::{Seek, Write};
-use std::process::Command;
 
 /// The timeout of a call that does not wait for pods.
 const SOON: Duration = Duration::from_secs(60);

@@ -1,9 +1,7 @@
 //! Measurements of the node, on which this process runs.
 
-use crate::Error;
+use crate::harness::*;
 use crate::held::{Held, held};
-use std::fs;
-use std::path::{Path, PathBuf};
 
 /// The file that contains the CPU time of all processes since the boot, measured by the scheduler's
 /// clock: on cgroup v1, the usage of the root of cpuacct.

@@ -1,15 +1,10 @@
 //! Mount operations on the host, as the kernel reports them, beside those in the article "Mount Mayhem at Netflix".
 
 use super::Case;
-use crate::Error;
-use crate::container::Container;
-use crate::figures::Figures;
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use serde::Serialize;
 use std::fs::File;
-use std::path::Path;
 use sys::fanotify::MountWatch;
 
 /// The number of containers for which the article counts mount operations.

@@ -1,8 +1,7 @@
 //! Makes layers: a busybox at the bottom, and above it layers of one file each.
 
-use crate::{Error, rootfs};
-use std::fs;
-use std::path::{Path, PathBuf};
+use crate::harness::*;
+use crate::rootfs;
 
 /// Unpacked layers below one directory, numbered from the bottom.
 #[derive(Debug)]

@@ -5,7 +5,6 @@ use crate::harness::*;
 use crate::held::{self, charged};
 use crate::race::asleep;
 use rustix::process::getpid;
-use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 /// Examines a sleeping container after its runtime's commands have ended.

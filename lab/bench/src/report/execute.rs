@@ -2,17 +2,13 @@
 
 use super::kept::{Kept, PLACE, replace};
 use super::paper::Experiment;
-use crate::process::{self, Failure};
-use crate::{Error, circumstances, runtime};
-use host::measure::progress::Progress;
-use report::interrupt;
-use rustix::event::{PollFd, PollFlags};
+use crate::harness::*;
+use crate::{circumstances, runtime};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::fs::File;
+use std::process::{Child, ExitStatus};
+use std::time::SystemTime;
 
 /// The variable that marks an experiment as part of a report.
 pub const PART: &str = "DAYFLY_BENCH_PART";

@@ -1,12 +1,10 @@
 //! The result of a part, kept in the report's directory.
 
-use crate::Error;
+use crate::harness::*;
 use host::measure::chart::finished;
 use rustix::fs::{FlockOperation, flock};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use serde::Deserialize;
+use std::fs::File;
 
 /// The subdirectory of the parts' results.
 pub(super) const PLACE: &str = "parts";

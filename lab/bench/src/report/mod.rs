@@ -25,18 +25,15 @@ mod row;
 mod tests;
 mod written;
 
-use crate::arguments::some;
-use crate::circumstances::Circumstances;
-use crate::view::View;
-use crate::{Error, runtime};
-use clap::Args;
 pub use execute::end_with_the_report;
+
+use crate::harness::*;
+use crate::runtime;
+use crate::view::View;
 use kept::Kept;
 use page::{Page, Section};
 use paper::{PAPERS, Paper, Part, Way};
-use report::{Table, interrupt, say, sayln};
-use std::fs;
-use std::path::{Path, PathBuf};
+use report::{say, sayln};
 
 /// `report`.
 #[derive(Debug, Args)]

@@ -8,12 +8,8 @@ use super::line::Cell;
 use super::paper::{Paper, Part, Way};
 use super::picture;
 use super::row::Row;
-use crate::circumstances::Circumstances;
-use crate::{Error, results};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::fs;
-use std::path::Path;
+use crate::harness::*;
+use serde::Deserialize;
 
 /// The section of a part.
 #[derive(Debug, Serialize)]

@@ -2,8 +2,8 @@
 
 use super::paper::Part;
 use super::row::Row;
-use crate::{Error, results};
-use host::measure::chart::{self, Bars, Picture};
+use crate::harness::*;
+use host::measure::chart::{self, Bars};
 
 /// If the ratio between two figures exceeds this number, the figures are drawn in separate pictures.
 const APART: f64 = 20.0;

@@ -11,12 +11,9 @@ use super::paper::{Paper, Part, Way};
 use super::parts;
 use super::picture;
 use super::row::Row;
-use crate::Error;
-use crate::circumstances::Circumstances;
+use crate::harness::*;
 use host::measure::chart::finished;
 use serde::Deserialize;
-use std::fs;
-use std::path::Path;
 
 #[derive(Deserialize)]
 struct Written {

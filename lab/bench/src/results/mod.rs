@@ -7,19 +7,10 @@ mod tests;
 pub use picture::pictures;
 pub(crate) use picture::{bars, chart, distribution, dots, over_width};
 
-use crate::circumstances::Circumstances;
-use crate::figures::dash;
+use crate::accounting;
+use crate::harness::*;
 use crate::process::Sample;
-use crate::race::Series;
-use crate::stand::Entrant;
 use crate::start::Weighed;
-use crate::{Error, accounting};
-use host::measure::bootstrap::{self, Estimate, Pairing};
-use host::measure::statistics::{Summary, median};
-use report::Table;
-use serde::Serialize;
-use serde_json::Value;
-use std::time::Duration;
 
 /// An excluded entrant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

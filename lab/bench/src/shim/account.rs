@@ -1,9 +1,7 @@
 //! Measures the CPU time of all processes of the experiment except the client.
 
-use crate::view::View;
-use crate::{Error, cgroup, held};
-use std::fs;
-use std::path::PathBuf;
+use crate::harness::*;
+use crate::held;
 
 /// The name of containerd's cgroup, which is a child of the test stand's cgroup.
 const DAEMON: &str = "daemon";
@@ -27,7 +25,7 @@ impl Group {
     pub(super) fn make(path: &str) -> Result<Self, Error> {
         let view = View::current();
         let accounts = |top: &PathBuf| view == View::V2 || top.join("cpuacct.usage").exists();
-        let top = cgroup::tops().into_iter().find(accounts);
+        let top = crate::cgroup::tops().into_iter().find(accounts);
         let top = top.ok_or_else(|| unfit!("no cpuacct hierarchy is mounted"))?;
         let top = top.join(path.trim_start_matches('/'));
         let daemon = top.join(DAEMON);

@@ -3,12 +3,11 @@
 use super::daemon::{Daemon, built};
 use super::{Shim, image};
 use crate::harness::*;
-use rustix::event::{PollFd, PollFlags};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout};
 
 /// The client's answer to a request.
 #[derive(Debug, Default, Deserialize)]

@@ -9,10 +9,10 @@ use rustix::process::{
     Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait,
 };
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::thread::sleep;
 use sys::clone::CloneFlags;
 

@@ -4,11 +4,9 @@ use super::client::{Answer, Client};
 use super::daemon::Daemon;
 use super::span::{self, Events};
 use super::{Measured, Shim, image, minder};
-use crate::cgroup;
 use crate::figures::Sample;
 use crate::harness::*;
 use crate::held::{Held, held};
-use std::process::{Command, Stdio};
 use std::thread::sleep;
 
 /// The time for which a shim is left idle before it is examined.
@@ -147,7 +145,7 @@ impl<'a> Bench<'a> {
             command.args(["--rlimit-nofile", "1024"]);
         }
         // By default, ctr gives each container CPU shares, which fails without the controller.
-        if !cgroup::can_limit("cpu") {
+        if !can_limit("cpu") {
             command.args(["--cpu-shares", "0"]);
         }
         command.args([image::BOX, id]).args(program).stdout(Stdio::null());

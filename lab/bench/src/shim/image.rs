@@ -2,8 +2,6 @@
 
 use crate::harness::*;
 use crate::runtime;
-use std::fs;
-use std::process::{Command, Stdio};
 
 /// The image of containers.
 pub(super) const BOX: &str = "localhost/dayfly-bench:box";

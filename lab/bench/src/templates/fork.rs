@@ -8,7 +8,6 @@ use super::{Programs, Templates};
 use crate::harness::*;
 use crate::trace::outside::Observed;
 use crate::weight::Way;
-use std::fmt::Write;
 use trace::Span;
 
 /// The program. Its argument is the number of MiB that its warm-up touches.

@@ -1,11 +1,9 @@
 //! Measures the cost of tracing a system call: a program makes calls that do nothing, untraced and traced.
 
 use crate::harness::*;
-use crate::process::Failure;
 use crate::weigh;
 use host::follow::{Event, Mode, call_name, follow};
 use std::env;
-use std::process::Command;
 use trace::now;
 
 /// The command of this program that makes the calls.

@@ -1,11 +1,8 @@
 //! dayfly's own trace of a command, extended by times that only the command's caller can measure.
 
 use super::outside::{Held, Observed};
-use crate::process::{self, Failure, Sample};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use crate::harness::*;
+use crate::process::Sample;
 use trace::{PARENT, Phase, Span, Timeline, now};
 
 /// Runs `command`, which writes its time line to `file` as JSON lines, to its end.
@@ -58,7 +55,7 @@ fn surround(timeline: &mut Timeline, before: u64, after: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trace::{Account, Format, Row};
+    use trace::{Account, Row};
 
     fn timeline(command: &str) -> Timeline {
         let host = Row { name: PARENT.to_owned(), start: 100, end: 200, ..Row::default() };

@@ -26,7 +26,6 @@ use calibrate::Cost;
 use figures::Figures;
 use outside::Observed;
 use schedule::{Clock, Lateness};
-use std::fmt::Write;
 use trace::{Awaited, Format, Timeline};
 
 /// The help of `trace` about runtimes.

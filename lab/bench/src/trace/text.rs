@@ -3,7 +3,6 @@
 use super::calibrate::Cost;
 use super::figures::{Category, Figures, OnPath, Slow};
 use crate::harness::*;
-use std::fmt::Write;
 
 /// The maximum length of an object printed whole.
 const WIDEST: usize = 44;

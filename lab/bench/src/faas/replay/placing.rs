@@ -3,7 +3,7 @@
 use super::{Planned, RAMP, Replay};
 use crate::faas::Policy;
 use crate::faas::instance::{Instance, NONE, State};
-use std::time::{Duration, Instant};
+use crate::harness::*;
 
 impl Replay<'_> {
     /// Assigns an invocation to a container that is idle or about to be idle, or else to a new
