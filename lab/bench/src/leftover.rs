@@ -5,11 +5,10 @@
 //! directory is made first and removed last. A directory with such a name and mark, and without a live owner, can be
 //! removed. A name alone is not enough: a directory without the mark stays.
 
-use crate::Error;
 use crate::cgroup::Parent;
+use crate::harness::*;
 use crate::place::{self, PREFIX};
-use report::count::counted;
-use report::interrupt;
+use host::facts::mounts;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, openat, statat,
@@ -17,10 +16,8 @@ use rustix::fs::{
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::geteuid;
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 
 /// The file that marks a test stand's directory.
 const MARK: &str = ".dayfly-bench-stand";
@@ -125,14 +122,8 @@ fn empty(directory: &Path) -> io::Result<()> {
 /// Returns the mounts at and below a directory, in the order of the mount table.
 fn below(directory: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let places = text.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped);
+    let places = mounts(&text).into_iter().map(|mount| PathBuf::from(mount.point));
     places.filter(|place| place.starts_with(directory)).collect()
-}
-
-/// Decodes a path of mountinfo, in which spaces and backslashes are octal escapes (proc(5)).
-fn unescaped(text: &str) -> PathBuf {
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    PathBuf::from(escapes.iter().fold(text.to_owned(), |text, (octal, is)| text.replace(octal, is)))
 }
 
 /// Removes everything that killed experiments have left behind. Returns a line for each removed experiment, or why it
@@ -166,7 +157,7 @@ fn clear_one(name: &str) -> Result<Option<String>, Error> {
     }
     // Cgroups have no marks: they belong to the stand as long as its state directory exists.
     let is_whole = dead.iter().any(|(place, _)| *place == state);
-    let left = if is_whole { Parent::left(name) } else { None };
+    let left = is_whole.then(|| Parent::named(name)).transpose()?;
     let cgroups = counted(left.as_ref().map_or(0, Parent::count), "cgroup");
     left.map_or(Ok(()), |parent| parent.remove())?;
     // The state directory is removed last: without it, the rest can't be found.
