@@ -160,24 +160,14 @@ pub fn run_until_output(
     })
 }
 
-/// Runs `command` to its end like [`run`], and returns its stdout: a few lines, which must fit into a pipe.
+/// Runs `command` to its end like [`run`], and returns its stdout.
 ///
 /// # Errors
-/// The command can't be executed, or does not end in time.
+/// Any end except exit status 0.
 pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure> {
-    let mut child =
-        command.process_group(0).stdout(Stdio::piped()).spawn().map_err(Failure::Spawn)?;
-    let pid = Pid::from_child(&child);
-    if let Err(failure) = wait(pid, deadline) {
-        let _ = kill_process_group(pid, Signal::KILL);
-        let _ = reap(pid);
-        return Err(failure);
-    }
-    let mut text = String::new();
-    if let Some(stdout) = &mut child.stdout {
-        stdout.read_to_string(&mut text).map_err(Failure::Spawn)?;
-    }
-    Ok(text)
+    let output = in_memory().map_err(Failure::Spawn)?;
+    run(command.stdout(output.try_clone().map_err(Failure::Spawn)?), deadline)?;
+    Ok(content(&output))
 }
 
 /// Runs `command` until it ends or is killed at the deadline, ignoring its status, and reaps every other child that
