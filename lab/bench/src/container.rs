@@ -3,21 +3,16 @@
 mod commands;
 
 use crate::engine::Image;
-use crate::process::{self, Failure, Sample};
-use crate::stand::{Entrant, Stand};
+use crate::harness::*;
+use crate::process::Sample;
 use crate::trace::inside;
 use crate::trace::outside::{self, Observed};
+use crate::weigh;
 use crate::weight::Way;
-use crate::{Error, weigh};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 use std::cell::{Cell, RefCell};
-use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::fs::File;
 
 /// The factor by which the deadline of a traced command is extended.
 const FOLLOWED: u32 = 10;
@@ -118,8 +113,7 @@ impl<'a> Container<'a> {
     /// The runtime's failure, or the program's exit status if it is not 0; the root filesystem can't be mounted.
     pub fn run(&self) -> Result<Sample, Fault> {
         let before = self.around("mount", |image| image.mount(&self.bundle))?;
-        self.made.set(true);
-        let sample = self.call("run", &self.with_bundle("run"))?;
+        let sample = self.execute("run", self.starting("run", &[]))?;
         self.made.set(false);
         let after = self.around("unmount", |_| Image::unmount(&self.bundle))?;
         Ok(Sample { wall: before + sample.wall + after, ..sample })
@@ -144,8 +138,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub fn begin(&self) -> Result<Vec<Sample>, Fault> {
-        self.made.set(true);
-        let mut command = self.command(&self.with_bundle("run"));
+        let mut command = self.starting("run", &[]);
         let begun = process::run_until_output(&mut command, self.stand.deadline);
         let (begun, sample) = begun.map_err(|failure| self.fault("run", failure))?;
         self.made.set(false);
@@ -157,11 +150,10 @@ impl<'a> Container<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_and_read(&self) -> Result<(Sample, String), Fault> {
-        self.made.set(true);
         let file = self.bundle.join("stdout");
         let output =
             File::create(&file).map_err(|error| self.fault("run", Failure::Spawn(error)))?;
-        let mut command = self.command(&self.with_bundle("run"));
+        let mut command = self.starting("run", &[]);
         command.stdout(output);
         let sample = self.execute("run", command)?;
         self.made.set(false);
@@ -174,11 +166,8 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure, or a pid file without a pid.
     pub fn create(&self) -> Result<Sample, Fault> {
-        self.made.set(true);
-        let file = self.pid_file();
-        let mut arguments = self.with_bundle("create");
-        arguments.splice(1..1, ["--pid-file".as_ref(), file.as_os_str()]);
-        let sample = self.call("create", &arguments)?;
+        let command = self.starting("create", &["--pid-file", &self.pid_file()]);
+        let sample = self.execute("create", command)?;
         self.read_pid("create").map(|_| sample)
     }
 
@@ -187,7 +176,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure.
     pub fn start(&self) -> Result<Sample, Fault> {
-        self.call("start", &["start".as_ref(), self.id.as_ref()])
+        self.call("start", &[&self.id])
     }
 
     /// Runs `kill` with SIGKILL.
@@ -195,7 +184,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure.
     pub fn kill(&self) -> Result<Sample, Fault> {
-        self.call("kill", &["kill".as_ref(), self.id.as_ref(), "KILL".as_ref()])
+        self.call("kill", &[&self.id, "KILL"])
     }
 
     /// Runs `exec` of `program`, in the foreground.
@@ -203,7 +192,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0.
     pub fn exec(&self, program: &str) -> Result<Sample, Fault> {
-        self.call("exec", &["exec".as_ref(), self.id.as_ref(), program.as_ref()])
+        self.call("exec", &[&self.id, program])
     }
 
     /// Waits until the container's program has ended. This process is the program's subreaper.
@@ -225,7 +214,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure.
     pub fn delete(&self) -> Result<Sample, Fault> {
-        let sample = self.call("delete", &["delete".as_ref(), self.id.as_ref()])?;
+        let sample = self.call("delete", &[&self.id])?;
         self.made.set(false);
         Ok(sample)
     }
@@ -235,26 +224,31 @@ impl<'a> Container<'a> {
         self.pid.get()
     }
 
-    /// Returns the runtime's command line: its state directory, `arguments`, and the entrant's own options after the
-    /// command's name; stdout is discarded.
-    pub fn command(&self, arguments: &[&OsStr]) -> Command {
+    /// Returns the runtime's command `name`, with its state directory, the entrant's own options, and `words`; stdout is
+    /// discarded.
+    fn command(&self, name: &str, words: &[&str]) -> Command {
         let runtime = &self.entrant.runtime;
         let mut command = Command::new(&runtime.path);
-        let (name, rest) = arguments.split_at(arguments.len().min(1));
-        command
-            .arg("--root")
-            .arg(runtime.state_root(self.stand.state()))
-            .args(self.stand.slice.as_ref().map(|_| "--systemd-cgroup"))
-            .args(name)
-            .args(&self.entrant.options);
+        command.arg("--root").arg(runtime.state_root(self.stand.state()));
+        command.args(self.stand.slice.as_ref().map(|_| "--systemd-cgroup"));
+        command.arg(name).args(&self.entrant.options);
         if self.way.get() == Way::Traced {
             command.arg("--trace").arg(self.trace());
         }
+        command.envs(self.entrant.environment.iter().map(|(name, value)| (name, value)));
+        command.args(words).stdin(self.nothing()).stdout(self.nothing());
         command
-            .args(rest)
-            .envs(self.entrant.environment.iter().map(|(name, value)| (name, value)))
-            .stdin(self.nothing())
-            .stdout(self.nothing());
+    }
+
+    /// Returns the command `run` or `create` with these options. From here on the container may exist.
+    fn starting(&self, name: &str, options: &[&str]) -> Command {
+        self.made.set(true);
+        let mut command = self.command(name, options);
+        command.args(&self.entrant.start_options);
+        if let Some(template) = &self.template {
+            command.args(["--template", template]);
+        }
+        command.arg("--bundle").arg(&self.bundle).arg(&self.id);
         command
     }
 
@@ -267,16 +261,8 @@ impl<'a> Container<'a> {
         file.flatten().map_or_else(Stdio::null, Stdio::from)
     }
 
-    /// Returns the arguments of `run` or `create`.
-    pub fn with_bundle<'b>(&'b self, step: &'b str) -> Vec<&'b OsStr> {
-        let own = self.entrant.start_options.iter().map(AsRef::as_ref);
-        let template = self.template.iter().flat_map(|name| ["--template".as_ref(), name.as_ref()]);
-        let bundle = ["--bundle".as_ref(), self.bundle.as_os_str(), self.id.as_ref()];
-        std::iter::once(step.as_ref()).chain(own).chain(template).chain(bundle).collect()
-    }
-
-    fn call(&self, step: &'static str, arguments: &[&OsStr]) -> Result<Sample, Fault> {
-        self.execute(step, self.command(arguments))
+    fn call(&self, step: &'static str, words: &[&str]) -> Result<Sample, Fault> {
+        self.execute(step, self.command(step, words))
     }
 
     fn execute(&self, step: &'static str, mut command: Command) -> Result<Sample, Fault> {
@@ -310,7 +296,8 @@ impl<'a> Container<'a> {
         self.bundle.join("trace.jsonl")
     }
 
-    fn fault(&self, step: &'static str, failure: Failure) -> Fault {
+    /// Returns a failure of a step of this container, with the runtime's last complaint.
+    pub(crate) fn fault(&self, step: &'static str, failure: Failure) -> Fault {
         let text = fs::read(self.errors()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         // Some runtimes print a stack trace after the error.
@@ -324,7 +311,7 @@ impl<'a> Container<'a> {
     /// Removes the container by force.
     fn remove(&self) {
         self.way.set(Way::Timed);
-        let mut command = self.command(&["delete".as_ref(), "--force".as_ref(), self.id.as_ref()]);
+        let mut command = self.command("delete", &["--force", &self.id]);
         // Failures are ignored, because the remains of the container are removed next.
         process::run_and_reap(command.stderr(Stdio::null()), self.stand.deadline);
         if let Some(pid) = self.pid.take() {

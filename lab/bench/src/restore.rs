@@ -26,9 +26,6 @@ use crate::runtime;
 use crate::session::all;
 use ready::Reports;
 use saved::{Parts, Wait};
-use std::fmt::Write;
-use std::fs;
-use std::process::Stdio;
 
 /// `restore`.
 #[derive(Debug, Args)]
@@ -170,7 +167,7 @@ fn started<'a>(
         None => program::settle_shell(config, &reports.directory),
     })?;
     let begin = || container.begin_run(Stdio::null(), Stdio::null());
-    let learn = |end| container.started(end).map(drop);
+    let learn = |end| container.started_by("run", end).map(drop);
     let sample = reports.time(&container, "run", stand.deadline, begin, learn)?;
     Ok((container, reports, sample))
 }

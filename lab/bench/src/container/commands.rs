@@ -3,61 +3,51 @@
 
 use super::*;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::Child;
 use sys::rusage::End;
 
 impl Container<'_> {
     /// Starts `run --detach`, in a process group of its own. `stdin` and `stdout` are those of the container's program.
-    /// Call [`Self::started`] when the command ends.
+    /// Call [`Self::started_by`] when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
     pub fn begin_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Child, Fault> {
-        let file = self.pid_file();
-        let options = ["--detach".as_ref(), "--pid-file".as_ref(), file.as_os_str()];
-        self.spawn("run", self.run_with(&options, stdin, stdout))
+        let mut command = self.starting("run", &["--detach", "--pid-file", &self.pid_file()]);
+        command.stdin(stdin).stdout(stdout);
+        self.spawn("run", command)
     }
 
     /// Returns the command `run` in the foreground, to be started in a process group of its own. `stdin` and `stdout`
-    /// are those of the container's program. Call [`Self::gone`] when the command ends.
+    /// are those of the container's program. Call [`Self::removed_by`] when the command ends.
     ///
     /// # Errors
     /// Those of creating a file.
     pub fn attached_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Command, Fault> {
-        let mut command = self.run_with(&[], stdin, stdout);
         let errors = File::create(self.errors());
-        command.stderr(errors.map_err(|error| self.fault("run", Failure::Spawn(error)))?);
-        command.process_group(0);
+        let errors = errors.map_err(|error| self.fault("run", Failure::Spawn(error)))?;
+        let mut command = self.starting("run", &[]);
+        command.stdin(stdin).stdout(stdout).stderr(errors).process_group(0);
         Ok(command)
     }
 
-    /// Records the end of a `run` in the foreground, after which the container is gone.
+    /// Records the end of the command `step` after which the container is gone: `delete`, or `run` in the foreground.
     ///
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0.
-    pub fn gone(&self, end: End) -> Result<(), Fault> {
-        self.check("run", end)?;
+    pub fn removed_by(&self, step: &'static str, end: End) -> Result<(), Fault> {
+        self.check(step, end)?;
         self.made.set(false);
         Ok(())
     }
 
-    fn run_with(&self, options: &[&OsStr], stdin: Stdio, stdout: Stdio) -> Command {
-        self.made.set(true);
-        let mut arguments = self.with_bundle("run");
-        arguments.splice(1..1, options.iter().copied());
-        let mut command = self.command(&arguments);
-        command.stdin(stdin).stdout(stdout);
-        command
-    }
-
-    /// Returns the pid of the program started by a `run --detach` that ended with `end`.
+    /// Returns the pid of the program started by `step`, `run` or `restore` with `--detach`, that ended with `end`.
     ///
     /// # Errors
     /// The runtime's failure, or a pid file without a pid.
-    pub fn started(&self, end: End) -> Result<Pid, Fault> {
-        self.check("run", end)?;
-        self.read_pid("run")
+    pub fn started_by(&self, step: &'static str, end: End) -> Result<Pid, Fault> {
+        self.check(step, end)?;
+        self.read_pid(step)
     }
 
     /// Reads the pid file that a command has written.
@@ -73,27 +63,12 @@ impl Container<'_> {
         self.pid.set(None);
     }
 
-    /// Starts `delete`, like [`Self::begin_run`]. Call [`Self::deleted`] when the command ends.
+    /// Starts `delete`, like [`Self::begin_run`]. Call [`Self::removed_by`] when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
     pub fn begin_delete(&self) -> Result<Child, Fault> {
-        self.spawn("delete", self.command(&["delete".as_ref(), self.id.as_ref()]))
-    }
-
-    /// Records a `delete` that ended with `end`: the container can then be run again.
-    ///
-    /// # Errors
-    /// The runtime's failure.
-    pub fn deleted(&self, end: End) -> Result<(), Fault> {
-        self.check("delete", end)?;
-        self.made.set(false);
-        Ok(())
-    }
-
-    /// Returns a fault for a timeout or another failure.
-    pub(crate) fn wrong(&self, step: &'static str, failure: Failure) -> Fault {
-        self.fault(step, failure)
+        self.spawn("delete", self.command("delete", &[&self.id]))
     }
 
     pub(super) fn spawn(&self, step: &'static str, mut command: Command) -> Result<Child, Fault> {
@@ -109,8 +84,8 @@ impl Container<'_> {
         }
     }
 
-    pub(super) fn pid_file(&self) -> std::path::PathBuf {
-        self.bundle.join("pid")
+    pub(super) fn pid_file(&self) -> String {
+        self.bundle.join("pid").display().to_string()
     }
 }
 
@@ -149,9 +124,9 @@ impl<'a> Container<'a> {
     /// The runtime's failure.
     pub fn become_template(&self) -> Result<Sample, Fault> {
         self.made.set(true);
-        let arguments = ["template", "create", "--bundle"].map(AsRef::as_ref);
-        let rest = [self.bundle.as_os_str(), self.id.as_ref()];
-        self.call("template create", &[&arguments[..], &rest].concat())
+        let mut command = self.command("template", &["create", "--bundle"]);
+        command.arg(&self.bundle).arg(&self.id);
+        self.execute("template create", command)
     }
 
     /// Returns the pid of the container's first process, as `state` prints it. For a template, this is its reaper.
@@ -159,7 +134,7 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure.
     pub fn first_process(&self) -> Result<i32, Fault> {
-        let mut command = self.command(&["state".as_ref(), self.id.as_ref()]);
+        let mut command = self.command("state", &[&self.id]);
         let state = process::read(command.stderr(Stdio::null()), self.stand.deadline);
         let state = state.map_err(|failure| self.fault("state", failure))?;
         let pid = serde_json::from_str(&state).ok().and_then(|state: Value| state["pid"].as_i64());
@@ -191,48 +166,23 @@ impl Container<'_> {
     /// # Errors
     /// The runtime's failure.
     pub fn checkpoint(&self, images: &Path) -> Result<Sample, Fault> {
-        let arguments = [
-            "checkpoint".as_ref(),
-            CGROUPS.as_ref(),
-            "--image-path".as_ref(),
-            images.as_ref(),
-            self.id.as_ref(),
-        ];
-        self.call("checkpoint", &arguments)
+        let mut command = self.command("checkpoint", &[CGROUPS, "--image-path"]);
+        command.arg(images).arg(&self.id);
+        self.execute("checkpoint", command)
     }
 
     /// Starts `restore --detach` without waiting for its end. criu's logs and statistics are written to `work`. Call
-    /// [`Self::restored`] when the command ends.
+    /// [`Self::started_by`] when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
     pub fn begin_restore(&self, images: &Path, work: &Path) -> Result<Child, Fault> {
         self.made.set(true);
-        let file = self.pid_file();
-        let arguments = [
-            "restore".as_ref(),
-            CGROUPS.as_ref(),
-            "--detach".as_ref(),
-            "--pid-file".as_ref(),
-            file.as_os_str(),
-            "--image-path".as_ref(),
-            images.as_ref(),
-            "--work-path".as_ref(),
-            work.as_ref(),
-            "--bundle".as_ref(),
-            self.bundle.as_ref(),
-            self.id.as_ref(),
-        ];
-        self.spawn("restore", self.command(&arguments))
-    }
-
-    /// Records the pid of the restored program, after `restore --detach` has ended with `end`.
-    ///
-    /// # Errors
-    /// The runtime's failure, or a pid file without a pid.
-    pub fn restored(&self, end: End) -> Result<(), Fault> {
-        self.check("restore", end)?;
-        self.read_pid("restore").map(drop)
+        let options = [CGROUPS, "--detach", "--pid-file", &self.pid_file()];
+        let mut command = self.command("restore", &options);
+        command.arg("--image-path").arg(images).arg("--work-path").arg(work);
+        command.arg("--bundle").arg(&self.bundle).arg(&self.id);
+        self.spawn("restore", command)
     }
 
     /// Removes the container by force, but keeps its bundle, from which the container can be made again.

@@ -2,14 +2,12 @@
 
 use super::Cost;
 use super::meter::{By, Meter};
-use crate::container::Container;
-use crate::process::{self, Failure};
-use rustix::event::{PollFd, PollFlags};
+use crate::harness::*;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, ioctl_fionbio, read, write};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use std::io::{PipeReader, PipeWriter, pipe};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 use sys::rusage::End;
 
 /// The maximum length of the program's lines.
@@ -270,7 +268,7 @@ impl<'a> Instance<'a> {
             (State::Ending, _) => "the program's end",
             _ => "delete",
         };
-        let fault = self.container.wrong(step, Failure::Overdue(deadline));
+        let fault = self.container.fault(step, Failure::Overdue(deadline));
         self.broken(&fault.to_string())
     }
 
@@ -317,12 +315,12 @@ impl<'a> Instance<'a> {
             self.command = None;
             let end = reap(pid)?;
             if self.state == State::Deleting {
-                self.container.deleted(end).map_err(|fault| fault.to_string())?;
+                self.container.removed_by("delete", end).map_err(|fault| fault.to_string())?;
                 (self.state, self.overdue) = (State::Free, None);
                 events.push(Event::Gone);
                 return Ok(());
             }
-            let pid = self.container.started(end).map_err(|fault| fault.to_string())?;
+            let pid = self.container.started_by("run", end).map_err(|fault| fault.to_string())?;
             self.program = Some((pid, handle(pid)?));
         }
         self.listen(events)?;

@@ -4,8 +4,6 @@
 use super::Warmed;
 use crate::harness::*;
 use crate::python::{IMPORTS, PYTHON as INTERPRETER, SOURCE, add_mount, mount_host};
-use std::fs;
-use std::process::{Command, Stdio};
 
 /// The directory in the container in which a program reports that it is ready.
 const OUT: &str = "/out";

@@ -2,12 +2,10 @@
 
 use super::program::READY;
 use crate::harness::*;
-use crate::process::{Failure, Sample};
-use rustix::event::{PollFd, PollFlags};
+use crate::process::Sample;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Child;
 use sys::rusage::End;
@@ -52,7 +50,7 @@ impl Reports {
         let command = Pid::from_child(&begin()?);
         let reported = report_or_end(&watch, command, since, deadline);
         let mut wall = since.elapsed();
-        let wrong = |failure| container.wrong(step, failure);
+        let wrong = |failure| container.fault(step, failure);
         let (end, usage) = process::wait(command, deadline).map_err(wrong)?;
         learn(end)?;
         if !reported.map_err(wrong)? {

@@ -44,7 +44,7 @@ impl<'a> Saved<'a> {
     /// Errors of the harness itself; the runtime's.
     pub(crate) fn restore(&self) -> Result<Sample, Error> {
         let begin = || self.container.begin_restore(&self.images, &self.work);
-        let learn = |end| self.container.restored(end);
+        let learn = |end| self.container.started_by("restore", end).map(drop);
         let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn);
         self.statistics.borrow_mut().extend(read_statistics(&self.work));
         sample

@@ -1,13 +1,10 @@
 //! A container whose program answers requests: it reads them from its standard input, and writes an answer to its
 //! standard output for each.
 
-use crate::container::{Container, Fault};
-use crate::process::{self, Failure};
-use rustix::event::{PollFd, PollFlags};
+use crate::harness::*;
 use rustix::io::{Errno, read, write};
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::{PipeReader, PipeWriter, pipe};
-use std::time::{Duration, Instant};
 
 /// The program after its imports. Its warm-up ends with the call of the library.
 pub(super) const PROGRAM: &str = include_str!("function.py");
@@ -41,7 +38,7 @@ impl<'a> Function<'a> {
     /// # Errors
     /// The container cannot be started, or there is no answer.
     pub(super) fn start(&mut self) -> Result<(), Fault> {
-        let failed = |error| self.container.wrong("run", Failure::Spawn(error));
+        let failed = |error| self.container.fault("run", Failure::Spawn(error));
         let (stdin, requests) = pipe().map_err(failed)?;
         let (answers, stdout) = pipe().map_err(failed)?;
         write(&requests, REQUEST).map_err(|errno| failed(errno.into()))?;
@@ -64,13 +61,13 @@ impl<'a> Function<'a> {
         let stdin = self.stdin.as_ref().ok_or(Errno::PIPE);
         stdin
             .and_then(|stdin| write(stdin, REQUEST))
-            .map_err(|errno| self.container.wrong("a request", Failure::Wait(errno)))?;
+            .map_err(|errno| self.container.fault("a request", Failure::Wait(errno)))?;
         self.answer(since)
     }
 
     /// Waits for an answer, which is a line.
     fn answer(&mut self, since: Instant) -> Result<(), Fault> {
-        let wrong = |failure| self.container.wrong("an answer", failure);
+        let wrong = |failure| self.container.fault("an answer", failure);
         let ended = || wrong(Failure::Left("the program has ended".to_owned()));
         let stdout = self.stdout.as_ref().ok_or_else(ended)?;
         let mut buffer = [0; 512];
@@ -99,9 +96,9 @@ impl<'a> Function<'a> {
         self.stdin = None;
         let Some(run) = self.run else { return Ok(()) };
         let end = process::wait(run, self.deadline);
-        let (end, _) = end.map_err(|failure| self.container.wrong("run", failure))?;
+        let (end, _) = end.map_err(|failure| self.container.fault("run", failure))?;
         self.run = None;
-        self.container.gone(end)
+        self.container.removed_by("run", end)
     }
 }
 
