@@ -1,13 +1,9 @@
 //! The arguments that experiments share.
 
-use crate::Error;
+use crate::base::*;
 use crate::config::Profile;
 use crate::view::View;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
-use report::time::time;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// The output format of an experiment. Only `trace` has all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

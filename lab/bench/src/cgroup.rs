@@ -1,6 +1,7 @@
 //! The parent cgroup of all containers of an experiment.
 
-use crate::harness::*;
+use crate::base::*;
+use crate::view::View;
 use cgroup::{Cgroup, Hierarchies, Location};
 
 /// The parent cgroup; emptied and removed when dropped.

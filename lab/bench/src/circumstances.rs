@@ -1,10 +1,9 @@
 //! The circumstances of an experiment, which its figures depend on.
 
-use crate::harness::*;
+use crate::base::*;
 use crate::runtime::Runtime;
 use crate::view::View;
 use host::facts::mounts;
-use serde::Deserialize;
 use std::time::SystemTime;
 
 /// The host and the runtimes.

@@ -1,9 +1,7 @@
 //! Work of which several parts are in flight.
 
-use report::interrupt;
+use crate::base::*;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// Works through `jobs` in their order, each worker on one at a time, and in this thread if there is one worker. An
 /// interrupt leaves out the rest. Returns the time from the first begin to the last end, and the results in the order of

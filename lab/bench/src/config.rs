@@ -3,7 +3,7 @@
 //! The `ociVersion` is 1.0.2, which crun 1.8 (Debian 12) still accepts. The configuration contains no property of a
 //! later version.
 
-use crate::harness::*;
+use crate::base::*;
 use crate::rootfs;
 use spec::defaults::{CAPABILITIES, seccomp};
 

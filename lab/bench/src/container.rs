@@ -2,17 +2,16 @@
 
 mod commands;
 
+use crate::base::*;
 use crate::engine::Image;
-use crate::harness::*;
-use crate::process::Sample;
+use crate::process::{self, Failure, Sample};
+use crate::stand::{Entrant, Stand};
 use crate::trace::inside;
 use crate::trace::outside::{self, Observed};
 use crate::weigh;
 use crate::weight::Way;
-use rustix::process::{Pid, Signal, kill_process};
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::fs::File;
 
 /// The factor by which the deadline of a traced command is extended.
 const FOLLOWED: u32 = 10;
@@ -32,6 +31,12 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.step, self.failure)?;
         if self.said.is_empty() { Ok(()) } else { write!(f, ": {}", self.said) }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        Self::Out(fault.to_string())
     }
 }
 

@@ -1,6 +1,5 @@
 //! Errors that prevent an experiment.
 
-use crate::container::Fault;
 use report::interrupt::Interrupted;
 use std::fmt;
 use std::io;
@@ -62,12 +61,6 @@ impl Error {
             Self::Out(reason) => Self::Out(format!("{what}: {reason}")),
             error => error,
         }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::Out(fault.to_string())
     }
 }
 

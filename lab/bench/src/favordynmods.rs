@@ -11,10 +11,8 @@ use crate::runtime;
 use host::dynmods::State;
 use host::facts::Facts;
 use host::layout::Layout;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::process::Child;
 use std::thread::sleep;
 
 /// `favordynmods`.

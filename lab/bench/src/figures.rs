@@ -1,7 +1,9 @@
 //! Figures of several entrants, with names and units: their statistics, tables, CSV and pictures.
 
-use crate::harness::*;
+use crate::base::*;
+use crate::outcome::Outcome;
 use crate::results::{bars, distinct, judged, lines_of};
+use crate::stand::Entrant;
 
 /// The results of one measurement: names, units and values.
 pub(crate) type Sample = Vec<(String, &'static str, f64)>;

@@ -5,11 +5,10 @@
 //! directory is made first and removed last. A directory with such a name and mark, and without a live owner, can be
 //! removed. A name alone is not enough: a directory without the mark stays.
 
+use crate::base::*;
 use crate::cgroup::Parent;
-use crate::harness::*;
 use crate::place::{self, PREFIX};
 use host::facts::mounts;
-use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, open, openat, statat,
 };

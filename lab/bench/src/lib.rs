@@ -34,6 +34,7 @@ mod error;
 mod ablation;
 mod accounting;
 mod arguments;
+mod base;
 mod bulk;
 mod burst;
 mod cgroup;

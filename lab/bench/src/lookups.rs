@@ -8,7 +8,6 @@
 use crate::harness::*;
 use crate::results::Out;
 use seccomp::Arch;
-use serde::Deserialize;
 use spec::defaults::CAPABILITIES;
 use std::collections::BTreeSet;
 use std::hint::black_box;

@@ -1,22 +1,14 @@
 //! Runs one command, and measures its resource usage and its time from before the spawn until its end.
 
+use crate::base::*;
 use crate::weight::Weight;
-use report::interrupt;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fd::OwnedFd;
+use rustix::event::{Timespec, poll};
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::io::Errno;
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process_group, pidfd_open, wait as wait_any,
-};
+use rustix::process::{WaitOptions, kill_process_group, wait as wait_any};
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io::{Read, Seek};
 use std::ops::Add;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 use sys::rusage::{End, Usage, wait4};
 
 /// The measurements of one command.

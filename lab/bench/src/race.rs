@@ -3,8 +3,11 @@
 pub use crate::arguments::Rounds;
 
 use crate::accounting;
-use crate::harness::*;
+use crate::arguments::Timing;
+use crate::base::*;
+use crate::container::{Container, Fault};
 use crate::process::Sample;
+use crate::stand::{Entrant, Stand};
 use crate::trace::outside::Observed;
 use crate::weight::Way;
 use std::thread::sleep;
@@ -118,6 +121,20 @@ pub fn race(
         Ok(done?.samples)
     })?;
     Ok(series_by_step(entrants, operation.steps(), rounds.pause, &samples))
+}
+
+/// Waits for `time`, and calls `watch` ten times per second.
+///
+/// # Errors
+/// An interrupt.
+pub(crate) fn pause(time: Duration, watch: &mut dyn FnMut()) -> Result<(), Error> {
+    let due = Instant::now() + time;
+    while let Some(left) = due.checked_duration_since(Instant::now()) {
+        interrupt::check()?;
+        watch();
+        sleep(left.min(Duration::from_millis(100)));
+    }
+    Ok(())
 }
 
 /// Calls `go` with the index of each entrant once per round, after the pause, rotating the order by one from round to

@@ -1,6 +1,6 @@
 //! A root filesystem with one static busybox.
 
-use crate::harness::*;
+use crate::base::*;
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 
 /// The possible paths of the busybox from Debian's busybox-static (or Alpine's).

@@ -1,11 +1,10 @@
 //! The compared runtimes.
 
-use crate::harness::*;
+use crate::base::*;
+use crate::process;
 use report::program;
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use std::collections::HashSet;
-use std::fs::File;
 use std::io;
 
 /// A runtime: its executable, name and version.

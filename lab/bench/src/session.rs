@@ -3,13 +3,16 @@
 
 pub use crate::outcome::Outcome;
 
-use crate::arguments::{Driver, Format};
+use crate::arguments::{Common, Driver, Format, Forms, Named as _};
+use crate::base::*;
+use crate::circumstances::Circumstances;
 use crate::config::Profile;
-use crate::harness::*;
-use crate::race::asleep;
-use crate::results::{Out, compare};
+use crate::container::Container;
+use crate::figures::Figures;
+use crate::race::{Series, asleep};
+use crate::results::{self, Out, compare};
 use crate::runtime::{self, Runtime};
-use crate::stand::Source;
+use crate::stand::{Entrant, Source, Stand};
 use crate::{leftover, stand, view};
 use host::measure::chart;
 use std::io::{Write, stdout};

@@ -1,13 +1,12 @@
 //! The test stand: the directories and cgroups in which an experiment makes containers. They are removed at its end.
 
+use crate::base::*;
 use crate::cgroup::Parent;
 use crate::config::{self, Profile};
 use crate::engine::Image;
-use crate::harness::*;
 use crate::runtime::Runtime;
 use crate::trace::outside::Layout;
 use crate::{leftover, place, rootfs};
-use rustix::fd::OwnedFd;
 use rustix::process::{WaitOptions, geteuid, getpid, set_child_subreaper, wait};
 use std::os::unix::fs::DirBuilderExt;
 use std::sync::OnceLock;

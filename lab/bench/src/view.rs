@@ -1,11 +1,10 @@
 //! The cgroup layout in /sys/fs/cgroup, and how to show a hybrid host as v2 or v1 alone.
 
-use crate::harness::*;
+use crate::base::*;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind_recursive, mount_change,
     unmount,
 };
-use serde::Deserialize;
 use std::ffi::CStr;
 use sys::clone::CloneFlags;
 

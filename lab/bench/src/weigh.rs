@@ -3,13 +3,11 @@
 //! Weights come from separate rounds, in which the runtime is traced by ptrace(2). Tracing slows the runtime, so these
 //! rounds are not timed. The container's own program is not counted.
 
+use crate::base::*;
 use crate::held;
 use crate::process::{Failure, Sample};
 use crate::weight::{Way, Weight};
 use host::follow::{self, End, Event, Mode, call_name, count, follow};
-use std::fs::File;
-use std::process::Command;
-use std::time::Duration;
 
 /// Executes `command`, traced call by call or instruction by instruction. stderr goes to `errors`; stdin and stdout are
 /// /dev/null.

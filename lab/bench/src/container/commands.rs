@@ -3,7 +3,6 @@
 
 use super::*;
 use std::os::unix::process::CommandExt;
-use std::process::Child;
 use sys::rusage::End;
 
 impl Container<'_> {

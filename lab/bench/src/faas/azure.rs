@@ -11,13 +11,12 @@
 //! handwritten files of both kinds.
 
 use super::MINUTES;
-use crate::Error;
+use crate::base::*;
 use serde::de::DeserializeOwned;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::io::Read;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 /// The headings of the columns before the minutes.
 const KEYS: [&str; 4] = ["HashOwner", "HashApp", "HashFunction", "Trigger"];

@@ -3,9 +3,9 @@
 use super::Cost;
 use super::meter::{By, Meter};
 use crate::harness::*;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::{Errno, ioctl_fionbio, read, write};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::io::{ioctl_fionbio, read, write};
+use rustix::process::kill_process_group;
 use std::io::{PipeReader, PipeWriter, pipe};
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::rusage::End;

@@ -2,7 +2,6 @@
 
 use crate::harness::*;
 use crate::held::{charged, held, namespace};
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 /// The method of measuring memory.

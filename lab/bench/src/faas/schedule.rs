@@ -5,7 +5,6 @@ use super::{Arrivals, Faas, Regular};
 use crate::harness::*;
 use host::measure::random::Random;
 use std::collections::HashMap;
-use std::fs::File;
 
 /// Table II of "Opportunities for Optimizing the Container Runtime": a function of the Azure trace, the interval of its
 /// invocations, and their duration.

@@ -2,10 +2,7 @@
 
 use crate::harness::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use rustix::process::{Pid, Signal, kill_process};
-use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::process::Child;
 
 /// The time that perf may take to write its data.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,8 +3,6 @@
 use super::Case;
 use crate::harness::*;
 use rustix::fd::AsFd;
-use rustix::io::Errno;
-use std::fs::File;
 use sys::fanotify::MountWatch;
 
 /// The number of containers for which the article counts mount operations.

@@ -4,10 +4,7 @@ use super::kept::{Kept, PLACE, replace};
 use super::paper::Experiment;
 use crate::harness::*;
 use crate::{circumstances, runtime};
-use rustix::fd::OwnedFd;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use std::fs::File;
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::time::SystemTime;
 
 /// The variable that marks an experiment as part of a report.

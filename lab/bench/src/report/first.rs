@@ -1,9 +1,8 @@
 //! What the page says first: a few sentences, and bars of the other runtimes' figures as multiples of dayfly's.
 
 use super::row::Row;
-use crate::Error;
-use host::measure::chart::{self, Bars, Picture, digits};
-use serde::Deserialize;
+use crate::base::*;
+use host::measure::chart::{self, Bars, digits};
 
 /// The name of the picture's file.
 pub(super) const PICTURE: &str = "first-1.svg";

@@ -3,8 +3,6 @@
 use crate::harness::*;
 use host::measure::chart::finished;
 use rustix::fs::{FlockOperation, flock};
-use serde::Deserialize;
-use std::fs::File;
 
 /// The subdirectory of the parts' results.
 pub(super) const PLACE: &str = "parts";

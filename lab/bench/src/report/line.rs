@@ -1,10 +1,8 @@
 //! A line of a part: one quantity, with its published figures, and where the measured figures are in an experiment's
 //! JSON output.
 
-use host::measure::bootstrap;
-use host::measure::statistics::Summary;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use crate::base::*;
+use serde_json::Map;
 
 /// A quantity, with its published figures and the rule for the measured ones. The output has a list of rows, one for
 /// each entrant.

@@ -9,7 +9,6 @@ use super::paper::{Paper, Part, Way};
 use super::picture;
 use super::row::Row;
 use crate::harness::*;
-use serde::Deserialize;
 
 /// The section of a part.
 #[derive(Debug, Serialize)]

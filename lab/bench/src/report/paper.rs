@@ -3,9 +3,8 @@
 use super::Report;
 use super::line::Line;
 use crate::accounting;
+use crate::base::*;
 use crate::circumstances::Circumstances;
-use report::count::counted;
-use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// All papers and articles, in the order of the page. A unit test reads all files.

@@ -13,7 +13,6 @@ use super::picture;
 use super::row::Row;
 use crate::harness::*;
 use host::measure::chart::finished;
-use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Written {

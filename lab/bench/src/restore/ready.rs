@@ -3,11 +3,8 @@
 use super::program::READY;
 use crate::harness::*;
 use crate::process::Sample;
-use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Child;
 use sys::rusage::End;
 
 /// A directory in which a program reports.

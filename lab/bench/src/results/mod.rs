@@ -8,8 +8,12 @@ pub use picture::pictures;
 pub(crate) use picture::{bars, chart, distribution, dots, over_width};
 
 use crate::accounting;
-use crate::harness::*;
+use crate::base::*;
+use crate::circumstances::Circumstances;
+use crate::figures::dash;
 use crate::process::Sample;
+use crate::race::Series;
+use crate::stand::Entrant;
 use crate::start::Weighed;
 
 /// An excluded entrant.

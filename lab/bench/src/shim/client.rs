@@ -3,11 +3,10 @@
 use super::daemon::{Daemon, built};
 use super::{Shim, image};
 use crate::harness::*;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, ChildStdout};
+use std::process::{ChildStdin, ChildStdout};
 
 /// The client's answer to a request.
 #[derive(Debug, Default, Deserialize)]

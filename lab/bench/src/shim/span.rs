@@ -6,16 +6,13 @@
 //! delete what the shim has left. Both processes are children of containerd, which has no other children: they are
 //! found by their parent, since their command lines may be gone before they can be read.
 
-use crate::Error;
-use rustix::fd::OwnedFd;
-use rustix::io::Errno;
+use crate::base::*;
 use rustix::net::netlink::{CONNECTOR, SocketAddrNetlink};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
 use std::collections::HashSet;
-use std::path::Path;
 
 /// CN_IDX_PROC and CN_VAL_PROC: the connector's index and value, and its multicast group.
 const PROC: u32 = 1;

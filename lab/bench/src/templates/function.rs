@@ -2,8 +2,8 @@
 //! standard output for each.
 
 use crate::harness::*;
-use rustix::io::{Errno, read, write};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::{read, write};
+use rustix::process::kill_process_group;
 use std::io::{PipeReader, PipeWriter, pipe};
 
 /// The program after its imports. Its warm-up ends with the call of the library.

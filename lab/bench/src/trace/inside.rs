@@ -1,8 +1,8 @@
 //! dayfly's own trace of a command, extended by times that only the command's caller can measure.
 
 use super::outside::{Held, Observed};
-use crate::harness::*;
-use crate::process::Sample;
+use crate::base::*;
+use crate::process::{self, Failure, Sample};
 use trace::{PARENT, Phase, Span, Timeline, now};
 
 /// Runs `command`, which writes its time line to `file` as JSON lines, to its end.

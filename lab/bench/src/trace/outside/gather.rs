@@ -4,14 +4,11 @@ use super::classify::{Class, Layout, NETLINK, classify};
 use super::fold::{Thread, fold};
 use super::look::{self, Look};
 use super::{Held, Observed, wakers};
+use crate::base::*;
 use host::follow::{End, Event, call_name, memory};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::event::{Timespec, poll};
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread;
-use std::time::Duration;
 use trace::{Awaited, PARENT, PROGRAM, Phase, Row, Span, Timeline, now};
 
 /// The events so far, gathered by process.

@@ -2,10 +2,9 @@
 //! is stopped at the entry to the call (ptrace(2)).
 
 use super::classify::{NETLINK, call};
+use crate::base::*;
 use host::follow::memory;
-use rustix::process::Pid;
 use std::collections::HashSet;
-use std::fs;
 
 /// AT_FDCWD.
 const HERE: i32 = -100;

@@ -8,13 +8,11 @@ mod wakers;
 
 pub use classify::Layout;
 
+use crate::base::*;
 use crate::process::{Failure, Sample};
 use crate::weigh;
 use gather::Gather;
 use host::follow::{Mode, follow};
-use std::fs::File;
-use std::process::Command;
-use std::time::{Duration, Instant};
 use trace::{Timeline, now};
 
 /// An observed command.
