@@ -6,6 +6,9 @@ use crate::runtime;
 /// The controllers in use.
 const CONTROLLERS: [&str; 3] = ["cpu", "cpuset", "memory"];
 
+/// The group without limits, in which instances run side by side.
+pub(super) const ALL: &str = "all";
+
 /// The timeout of a change: a lower memory limit makes the kernel reclaim pages.
 const DEADLINE: Duration = Duration::from_secs(240);
 
@@ -18,7 +21,7 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Creates the parent, with the maximum CPU weight.
+    /// Creates the parent, with the maximum CPU weight, and the group of all instances.
     ///
     /// # Errors
     /// A host without the controllers; no dayfly beside this program or in $PATH; those of `dayfly cgroup create`.
@@ -32,8 +35,9 @@ impl Ground {
         let directory = stand.directory().to_owned();
         let ground = Self { dayfly: runtime::dayfly()?, base, directory };
         // A high weight reduces the influence of the host's other processes on the figures.
-        ground.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), ground.base)])?;
+        ground.call(&["create", &with_controllers(&ground.base)])?;
         ground.call(&["set", &ground.base, "-r", "cpu.weight=10000"])?;
+        ground.create(ALL)?;
         Ok(ground)
     }
 
@@ -51,7 +55,7 @@ impl Ground {
     /// # Errors
     /// Those of `dayfly cgroup create`.
     pub(super) fn create(&self, name: &str) -> Result<(), Error> {
-        self.call(&["create", &format!("{}:{}", CONTROLLERS.join(","), self.path(name))])
+        self.call(&["create", &with_controllers(&self.path(name))])
     }
 
     /// Sets a value, `KEY=VALUE`, by its v2 name.
@@ -116,8 +120,7 @@ impl Ground {
     /// Returns a command that executes its arguments in a group.
     pub(super) fn inside(&self, name: &str) -> Command {
         let mut command = Command::new(&self.dayfly);
-        command.args(["cgroup", "exec", "-g"]);
-        command.arg(format!("{}:{}", CONTROLLERS.join(","), self.path(name)));
+        command.args(["cgroup", "exec", "-g", &with_controllers(&self.path(name))]);
         command
     }
 
@@ -127,4 +130,9 @@ impl Ground {
         let failed = |reason| unfit!("dayfly cgroup {}: {reason}", words.join(" "));
         process::run_and_hear(&mut command, DEADLINE).map(drop).map_err(failed)
     }
+}
+
+/// Returns a group as `dayfly cgroup` takes it.
+fn with_controllers(path: &str) -> String {
+    format!("{}:{path}", CONTROLLERS.join(","))
 }

@@ -3,9 +3,8 @@
 use super::ground::Ground;
 use super::{Groups, work};
 use crate::harness::*;
-use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin};
+use std::process::ChildStdin;
 use std::thread::JoinHandle;
 
 /// An instance's report for a tenth of a second.
@@ -18,6 +17,9 @@ pub(super) struct Tick {
     /// The 99th percentile of their times, in µs.
     pub p99_us: f64,
 }
+
+/// An instance to start: its group, its name, and its number of threads.
+pub(super) type Member<'a> = (&'a str, &'a str, usize);
 
 /// The data of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +46,7 @@ impl Instance {
     pub(super) fn start(
         ground: &Ground,
         options: &Groups,
-        (group, name): (&str, &str),
-        threads: usize,
+        (group, name, threads): Member<'_>,
         data: Data,
     ) -> Result<Self, Error> {
         let program =

@@ -1,20 +1,14 @@
 //! The uses of groups, and the states that each use goes through.
 
-use super::ground::Ground;
-use super::instance::{Data, Instance, Tick, p99, rates};
+use super::ground::{ALL, Ground};
+use super::instance::{Data, Instance, Member, Tick, p99, rates};
 use super::{Curve, Groups, Row, Shown, Use};
 use crate::harness::*;
 use crate::held::field;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The group of instances that are not in groups of their own.
-const ALL: &str = "all";
-
 /// The time that instances need to reach their full speed, and that a change needs to take effect.
 const SETTLE: Duration = Duration::from_millis(300);
-
-/// The maximum time between two checks for an interrupt, and between two calls of `watch` in [`wait`].
-const MOMENT: Duration = Duration::from_millis(100);
 
 /// The duration from which on a picture shows the end of a change, too.
 const LONG: Duration = Duration::from_secs(1);
@@ -48,7 +42,7 @@ impl Site<'_> {
     fn consolidation(&self, shown: &mut Shown) -> Result<(), Error> {
         let parts = [("instance 1", 2), ("instance 2", 4), ("instance 3", 8), ("instance 4", 14)];
         let names = parts.map(|(name, _)| name);
-        self.together(shown, Use::Consolidation, "unrestricted", &names, false)?;
+        self.state(shown, Use::Consolidation, "unrestricted", &self.members(&names, false))?;
         if self.cpus < 28 {
             let cpus = self.cpus;
             shown.note(format!(
@@ -65,7 +59,7 @@ impl Site<'_> {
                 self.ground.limit_cpus(name, (self.cpus * part) as f64 / 28.0)?;
             }
         }
-        self.together(shown, Use::Consolidation, "controlled", &names, true)?;
+        self.state(shown, Use::Consolidation, "controlled", &self.members(&names, true))?;
         self.remove(&names)?;
         shown.changes(Use::Consolidation, "unrestricted", "controlled");
         Ok(())
@@ -75,18 +69,9 @@ impl Site<'_> {
         let places = if self.nodes >= 2 { self.nodes } else { self.cpus.clamp(1, 4) };
         let names: Vec<String> = (1..=places).map(|number| format!("instance {number}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.ground.create(ALL)?;
-        let threads = self.options.threads * places;
-        let one = Instance::start(
-            self.ground,
-            self.options,
-            (ALL, "one instance"),
-            threads,
-            Data::Memory,
-        )?;
-        self.state(shown, Use::Pinning, "one instance", vec![one])?;
-        self.ground.remove(ALL)?;
-        self.together(shown, Use::Pinning, "side by side", &names, false)?;
+        let all = self.options.threads * places;
+        self.state(shown, Use::Pinning, "one instance", &[(ALL, "one instance", all)])?;
+        self.state(shown, Use::Pinning, "side by side", &self.members(&names, false))?;
         for (place, name) in names.iter().enumerate() {
             self.ground.create(name)?;
             match self.nodes >= 2 {
@@ -97,7 +82,7 @@ impl Site<'_> {
         if self.nodes < 2 {
             shown.note("one memory node here: each instance is pinned to a CPU, its memory is as near as before");
         }
-        self.together(shown, Use::Pinning, "pinned", &names, true)?;
+        self.state(shown, Use::Pinning, "pinned", &self.members(&names, true))?;
         self.remove(&names)?;
         shown.changes(Use::Pinning, "side by side", "pinned");
         Ok(())
@@ -121,9 +106,7 @@ impl Site<'_> {
                 counted(cpus, "CPU")
             };
             let threads = self.options.threads.max(self.cpus.min(8));
-            let group = ("instance", "instance");
-            let one = Instance::start(self.ground, self.options, group, threads, Data::Memory)?;
-            self.state(shown, Use::Scaling, &state, vec![one])?;
+            self.state(shown, Use::Scaling, &state, &[("instance", "instance", threads)])?;
             self.ground.remove("instance")?;
         }
         Ok(())
@@ -155,7 +138,7 @@ impl Site<'_> {
             self.ground.pin("instance 2", "1")?;
             self.ground.set("neighbour", "cpu.weight=300")?;
         }
-        let instances = self.start(&names, true, Data::Memory)?;
+        let instances = self.start(&self.members(&names, true), Data::Memory)?;
         let change = |_: &[Instance]| self.ground.swap("instance 1", "instance 2");
         let told = self.changed(instances, change, &mut |_| {})?;
         told.add_to(shown, Use::Swap, ["before", "after"]);
@@ -184,7 +167,7 @@ impl Site<'_> {
                  permits; an instance with a limit must read pages again",
             );
         }
-        let instances = self.start(&names, true, data)?;
+        let instances = self.start(&self.members(&names, true), data)?;
         let limit = self.options.memory / 4;
         let lower = || {
             // The limit is lowered in steps, because the kernel gives up if it has to reclaim too much at once.
@@ -239,52 +222,32 @@ impl Site<'_> {
 
     fn rogue(&self, shown: &mut Shown) -> Result<(), Error> {
         let threads = self.cpus.clamp(1, self.options.threads);
-        let many = 8 * self.cpus;
-        let start = |group: &str, name: &str, threads| {
-            Instance::start(self.ground, self.options, (group, name), threads, Data::Memory)
-        };
-        self.ground.create(ALL)?;
-        let alone = start(ALL, "neighbour", threads)?;
-        self.state(shown, Use::Rogue, "alone", vec![alone])?;
-        let both = vec![start(ALL, "neighbour", threads)?, start(ALL, "rogue", many)?];
-        self.state(shown, Use::Rogue, "beside a rogue", both)?;
-        self.ground.remove(ALL)?;
+        let neighbour = |group| (group, "neighbour", threads);
+        let rogue = |group| (group, "rogue", 8 * self.cpus);
+        self.state(shown, Use::Rogue, "alone", &[neighbour(ALL)])?;
+        self.state(shown, Use::Rogue, "beside a rogue", &[neighbour(ALL), rogue(ALL)])?;
         for name in ["neighbour", "rogue"] {
             self.ground.create(name)?;
         }
         self.ground.limit_cpus("rogue", self.cpus as f64 / 10.0)?;
         self.ground.set("neighbour", "cpu.weight=1000")?;
-        let both = vec![start("neighbour", "neighbour", threads)?, start("rogue", "rogue", many)?];
-        self.state(shown, Use::Rogue, "beside a limited rogue", both)?;
-        self.remove(&["neighbour", "rogue"])?;
-        Ok(())
+        let both = [neighbour("neighbour"), rogue("rogue")];
+        self.state(shown, Use::Rogue, "beside a limited rogue", &both)?;
+        self.remove(&["neighbour", "rogue"])
     }
 
-    /// Runs instances side by side for one state. If `apart`, each runs in the existing group with its name; otherwise,
-    /// all run in one group.
-    fn together(
-        &self,
-        shown: &mut Shown,
-        of: Use,
-        state: &str,
-        names: &[&str],
-        apart: bool,
-    ) -> Result<(), Error> {
-        if !apart {
-            self.ground.create(ALL)?;
-        }
-        let instances = self.start(names, apart, Data::Memory)?;
-        self.state(shown, of, state, instances)?;
-        if apart { Ok(()) } else { self.ground.remove(ALL) }
+    /// Returns instances with these names, each in the existing group with its name if `apart`, or else all in one group.
+    fn members<'a>(&self, names: &[&'a str], apart: bool) -> Vec<Member<'a>> {
+        let group = |name| if apart { name } else { ALL };
+        names.iter().map(|name| (group(*name), *name, self.options.threads)).collect()
     }
 
-    fn start(&self, names: &[&str], apart: bool, data: Data) -> Result<Vec<Instance>, Error> {
-        let one = |name: &&str| {
+    fn start(&self, members: &[Member<'_>], data: Data) -> Result<Vec<Instance>, Error> {
+        let one = |member: &Member<'_>| {
             interrupt::check()?;
-            let group = if apart { name } else { ALL };
-            Instance::start(self.ground, self.options, (group, name), self.options.threads, data)
+            Instance::start(self.ground, self.options, *member, data)
         };
-        names.iter().map(one).collect()
+        members.iter().map(one).collect()
     }
 
     /// Lets instances work for the duration of one state (`--phase`), ends them, and adds a row for each instance.
@@ -293,13 +256,14 @@ impl Site<'_> {
         shown: &mut Shown,
         of: Use,
         state: &str,
-        mut instances: Vec<Instance>,
+        members: &[Member<'_>],
     ) -> Result<(), Error> {
+        let mut instances = self.start(members, Data::Memory)?;
         for instance in &mut instances {
             instance.go()?;
         }
         let begin = now_ms();
-        wait(SETTLE + self.options.phase, &mut |_| {})?;
+        pause(SETTLE + self.options.phase, &mut || {})?;
         let end = now_ms();
         let from = begin + SETTLE.as_secs_f64() * 1e3;
         for instance in instances {
@@ -320,17 +284,17 @@ impl Site<'_> {
             instance.go()?;
         }
         let begin = now_ms();
-        wait(SETTLE + self.options.phase, watch)?;
+        pause(SETTLE + self.options.phase, &mut || watch(now_ms()))?;
         let changing = now_ms();
         let changed = thread::scope(|scope| {
             let change = scope.spawn(|| change(&instances).map(|()| now_ms()));
             while !change.is_finished() {
                 watch(now_ms());
-                thread::sleep(MOMENT);
+                thread::sleep(Duration::from_millis(100));
             }
             change.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        wait(SETTLE + self.options.phase, watch)?;
+        pause(SETTLE + self.options.phase, &mut || watch(now_ms()))?;
         let end = now_ms();
         let told =
             instances.into_iter().map(|instance| (instance.name.clone(), instance.end())).collect();
@@ -383,17 +347,6 @@ fn row(of: Use, state: &str, instance: &str, ticks: &[Tick], from: f64, to: f64)
         rates: rates(ticks, from, to),
         p99_us: p99(ticks, from, to),
     }
-}
-
-/// Waits for `time`. Ten times per second, calls `watch` with the current time in ms since 1970.
-fn wait(time: Duration, watch: &mut dyn FnMut(f64)) -> Result<(), Error> {
-    let due = Instant::now() + time;
-    while let Some(left) = due.checked_duration_since(Instant::now()) {
-        interrupt::check()?;
-        watch(now_ms());
-        thread::sleep(left.min(MOMENT));
-    }
-    Ok(())
 }
 
 fn now_ms() -> f64 {

@@ -6,7 +6,6 @@
 //! before it begins, and exits at the end of standard input.
 
 use crate::harness::*;
-use std::fs::File;
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
@@ -52,10 +51,11 @@ enum Pages {
     File(File, usize),
 }
 
-/// The transactions of a thread since the last report.
-struct Done {
-    /// The number of transactions in each time class.
-    classes: Vec<AtomicU64>,
+/// The number of transactions of a thread in each class of duration since the last report.
+type Classes = Vec<AtomicU64>;
+
+fn classes() -> Classes {
+    (0..CLASSES).map(|_| AtomicU64::new(0)).collect()
 }
 
 /// Executes the command.
@@ -74,7 +74,7 @@ pub fn command(options: &Work) -> Result<(), Error> {
         }
     });
     let pages: Vec<Pages> = pages.collect::<Result<_, Error>>()?;
-    let done: Vec<Done> = (0..options.threads).map(|_| Done::new()).collect();
+    let done: Vec<Classes> = (0..options.threads).map(|_| classes()).collect();
     let stop = AtomicBool::new(false);
     say("ready")?;
     let mut line = String::new();
@@ -115,7 +115,7 @@ fn fill(path: &Path, pages: usize) -> std::io::Result<File> {
     Ok(file)
 }
 
-fn work(mut pages: Pages, seed: u64, done: &Done, stop: &AtomicBool) {
+fn work(mut pages: Pages, seed: u64, done: &Classes, stop: &AtomicBool) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut page = [0; PAGE];
     while !stop.load(Relaxed) {
@@ -136,15 +136,15 @@ fn work(mut pages: Pages, seed: u64, done: &Done, stop: &AtomicBool) {
                 }
             }
         }
-        done.add(start.elapsed());
+        done[class(start.elapsed())].fetch_add(1, Relaxed);
     }
 }
 
 /// Prints the report of all threads: the time in ms, the number of transactions, and the 99th percentile in µs.
-fn tell(done: &[Done]) -> Result<(), Error> {
+fn tell(done: &[Classes]) -> Result<(), Error> {
     let mut classes = vec![0; CLASSES];
     for one in done {
-        for (sum, class) in classes.iter_mut().zip(&one.classes) {
+        for (sum, class) in classes.iter_mut().zip(one) {
             *sum += class.swap(0, Relaxed);
         }
     }
@@ -172,18 +172,6 @@ fn p99_us(classes: &[u64], count: u64) -> f64 {
     0.0
 }
 
-impl Done {
-    fn new() -> Self {
-        Self { classes: (0..CLASSES).map(|_| AtomicU64::new(0)).collect() }
-    }
-
-    fn add(&self, time: Duration) {
-        let class = class(time);
-        self.classes[class].fetch_add(1, Relaxed);
-    }
-}
-
-/// Returns the class of a time: the binary logarithm of its nanoseconds, times [`FINE`].
 fn class(time: Duration) -> usize {
     let ns = time.as_nanos().max(1) as f64;
     ((ns.log2() * FINE as f64) as usize).min(CLASSES - 1)
@@ -195,14 +183,9 @@ mod tests {
 
     #[test]
     fn the_slowest_hundredth_is_told() {
-        let done = Done::new();
-        for _ in 0..990 {
-            done.add(Duration::from_micros(10));
-        }
-        for _ in 0..10 {
-            done.add(Duration::from_millis(3));
-        }
-        let classes: Vec<u64> = done.classes.iter().map(|class| class.load(Relaxed)).collect();
+        let mut classes = [0; CLASSES];
+        classes[class(Duration::from_micros(10))] = 990;
+        classes[class(Duration::from_millis(3))] = 10;
         let p99 = p99_us(&classes, 1000);
         assert!((3000.0..3300.0).contains(&p99), "{p99}");
         let p99 = p99_us(&classes, 900);

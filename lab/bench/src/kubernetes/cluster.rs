@@ -98,11 +98,7 @@ impl Cluster {
         object: &[&str],
         deadline: Duration,
     ) -> Result<(), Error> {
-        let condition = format!("--for=condition={condition}");
-        let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
-        let mut words = vec!["wait", condition.as_str(), timeout.as_str()];
-        words.extend(object);
-        self.call(&words, "", deadline + SOON).map(|_| ())
+        self.until(&["wait", &format!("--for=condition={condition}")], object, deadline)
     }
 
     /// Deletes objects, and waits until they are gone.
@@ -110,10 +106,7 @@ impl Cluster {
     /// # Errors
     /// If they still exist at the deadline; kubectl's error.
     pub(super) fn delete(&self, object: &[&str], deadline: Duration) -> Result<(), Error> {
-        let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
-        let mut words = vec!["delete", "--wait=true", timeout.as_str()];
-        words.extend(object);
-        self.call(&words, "", deadline + SOON).map(|_| ())
+        self.until(&["delete", "--wait=true"], object, deadline)
     }
 
     /// Returns the specification of a pod with one container, which runs `script` with sh.
@@ -131,6 +124,13 @@ impl Cluster {
                 "command": ["/bin/sh", "-c", script],
             }],
         })
+    }
+
+    /// Runs a command that waits until something has happened to the object, at most for this time.
+    fn until(&self, verb: &[&str], object: &[&str], deadline: Duration) -> Result<(), Error> {
+        let timeout = format!("--timeout={}s", deadline.as_secs().max(1));
+        let words = [verb, &[timeout.as_str()], object].concat();
+        self.call(&words, "", deadline + SOON).map(drop)
     }
 
     /// Calls kubectl like [`Self::call`]. A failure is an error of the experiment, rather than of one RuntimeClass.

@@ -5,7 +5,6 @@ use super::metrics::Histogram;
 use super::{Kubernetes, Load, node};
 use crate::figures::Sample;
 use crate::harness::*;
-use std::thread::sleep;
 
 /// The program of pods that run until they are deleted: sh exits at once when SIGTERM arrives.
 const STAYS: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
@@ -16,9 +15,6 @@ const IDLE: Duration = Duration::from_secs(20);
 const WINDOW: Duration = Duration::from_secs(5);
 /// The maximum wait for a calm node.
 const LONGEST_CALM: Duration = Duration::from_secs(120);
-/// The maximum time between two checks for an interrupt.
-const MOMENT: Duration = Duration::from_millis(200);
-
 /// The kubelet's histogram of pods' starts, without the time to pull images.
 const POD_START: &str = "kubelet_pod_start_sli_duration_seconds";
 /// The kubelet's histograms of calls to the container runtime.
@@ -178,7 +174,7 @@ fn job(options: &Kubernetes, cluster: &Cluster, class: &str) -> Result<Sample, E
 fn probes(options: &Kubernetes, cluster: &Cluster, class: &str) -> Result<Sample, Error> {
     calm(cluster)?;
     let idle = Moment::first(cluster)?;
-    pause(options.span.min(IDLE))?;
+    pause(options.span.min(IDLE), &mut || {})?;
     let idle_end = Moment::last(cluster)?;
     let mut spec = cluster.pod_of(class, STAYS, "Never");
     spec["containers"][0]["readinessProbe"] = json!({
@@ -189,9 +185,9 @@ fn probes(options: &Kubernetes, cluster: &Cluster, class: &str) -> Result<Sample
     cluster.create(&pods(options.pods, &spec))?;
     cluster.wait("Ready", &["pod", "--all"], options.deadline)?;
     // Right after a burst, the kubelet has additional work.
-    pause(options.interval)?;
+    pause(options.interval, &mut || {})?;
     let first = Moment::first(cluster)?;
-    pause(options.span)?;
+    pause(options.span, &mut || {})?;
     let last = Moment::last(cluster)?;
     cluster.delete(&["pod", "--all"], options.deadline)?;
     let beyond = last.rate(&first) - idle_end.rate(&idle);
@@ -213,7 +209,7 @@ fn calm(cluster: &Cluster) -> Result<(), Error> {
     let mut rates = Vec::new();
     while !is_calm(&rates) && Instant::now() < end {
         let first = Moment::first(cluster)?;
-        pause(WINDOW)?;
+        pause(WINDOW, &mut || {})?;
         rates.push(Moment::last(cluster)?.rate(&first));
     }
     Ok(())
@@ -225,17 +221,6 @@ fn is_calm(rates: &[f64]) -> bool {
         [.., before, first, second] => *first > before * 0.9 && *second > first * 0.9,
         _ => false,
     }
-}
-
-/// Waits for `time`. Fails at an interrupt.
-fn pause(time: Duration) -> Result<(), Error> {
-    let due = Instant::now() + time;
-    while let Some(left) = due.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
-    {
-        interrupt::check()?;
-        sleep(left.min(MOMENT));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
