@@ -5,14 +5,10 @@ use super::{Shim, image, minder};
 use crate::harness::*;
 use crate::runtime;
 use crate::view::Cover;
-use rustix::process::{
-    Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, wait,
-};
+use rustix::process::{WaitOptions, set_parent_process_death_signal, wait};
 use std::ffi::OsString;
-use std::fs::File;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::process::Child;
 use std::thread::sleep;
 use sys::clone::CloneFlags;
 
@@ -121,11 +117,8 @@ impl Daemon {
         if !archive.exists() {
             image::make(&stand.directory().join("rootfs"), &root)?;
         }
-        let mut import = daemon.ctr();
-        import.args(["image", "import"]).arg(&archive).stdout(Stdio::null());
-        daemon.succeed(&mut import)?;
-        if with_cri {
-            let mut import = daemon.ctr_in("k8s.io");
+        for namespace in [&*daemon.namespace].into_iter().chain(with_cri.then_some("k8s.io")) {
+            let mut import = daemon.ctr_in(namespace);
             import.args(["image", "import"]).arg(&archive).stdout(Stdio::null());
             daemon.succeed(&mut import)?;
         }
