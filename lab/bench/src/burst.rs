@@ -2,7 +2,7 @@
 
 use crate::concurrent;
 use crate::harness::*;
-use crate::probe::{Health, Probe};
+use crate::probe::{self, Health};
 use crate::session::all;
 use sys::clone::CloneFlags;
 use topology::limit::{LONGEST_WAIT, Limit};
@@ -137,7 +137,7 @@ impl Experiment for Burst {
 
 /// Probes the host while it has nothing to do.
 pub(crate) fn idle() -> Health {
-    Probe::watch(|| thread::sleep(Duration::from_secs(1))).1
+    probe::watch(|| thread::sleep(Duration::from_secs(1))).1
 }
 
 /// Runs one uncounted container of each entrant. An entrant that fails is excluded.
@@ -191,7 +191,7 @@ pub(crate) fn burst(
     let _limited = racer.limit.map(Limited::to).transpose()?;
     let run = |(): &mut (), container: &mut Container<'_>| container.run();
     let work = || concurrent::work(vec![(); width], waiting.iter_mut(), run);
-    let ((time, done), health) = Probe::watch(work);
+    let ((time, done), health) = probe::watch(work);
     interrupt::check()?;
     let before = load.latencies_us.len();
     for result in &done {

@@ -6,17 +6,15 @@
 //! cloned them. The overlay is in the host's mount table while the container runs. It has the same mount options as
 //! dayfly's overlays.
 
+use crate::base::*;
 use crate::config::{self, IDS, MAPPED_ROOT};
-use crate::harness::*;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::CWD;
-use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
     fsconfig_create, fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount,
     open_tree, unmount,
 };
-use std::fs::File;
 use std::os::unix::fs::lchown;
 use std::sync::Arc;
 use sys::mount::{MountAttr, attr, mount_setattr, propagation};
@@ -88,39 +86,27 @@ impl Image {
             fs::create_dir(directory).map_err(Error::at("make", directory))?;
         }
         let mut attached = Attached::default();
-        let below = match &self.user_namespace {
-            None => self.directory.clone(),
-            Some(user_namespace) => {
-                // The overlay's root directory has the owner of the upper directory.
-                lchown(&upper, Some(MAPPED_ROOT), Some(MAPPED_ROOT))
-                    .map_err(Error::at("chown", &upper))?;
-                self.attach(&places, user_namespace.as_fd(), &mut attached)?
+        let mut below = &self.directory;
+        if let Some(user_namespace) = &self.user_namespace {
+            // The overlay's root directory has the owner of the upper directory.
+            lchown(&upper, Some(MAPPED_ROOT), Some(MAPPED_ROOT))
+                .map_err(Error::at("chown", &upper))?;
+            if self.mapping == Mapping::Parent {
+                attached.attach(&self.directory, &places, user_namespace.as_fd())?;
+            } else {
+                for name in &self.names {
+                    let place = places.join(name);
+                    fs::create_dir(&place).map_err(Error::at("make", &place))?;
+                    attached.attach(&self.directory.join(name), &place, user_namespace.as_fd())?;
+                }
             }
-        };
+            below = &places;
+        }
         let layers = self.names.iter().map(|name| below.join(name));
-        let tree = overlay(layers, &upper, &work)?;
+        let tree =
+            overlay(layers, &upper, &work).map_err(Error::errno("mount overlay with", &upper))?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&tree, "", CWD, &root, flags).map_err(Error::errno("mount overlay on", &root))
-    }
-
-    /// Attaches id-mapped mounts of the layers below the directory `places`. Returns the directory that contains the
-    /// mapped layers.
-    fn attach(
-        &self,
-        places: &Path,
-        user_namespace: BorrowedFd<'_>,
-        attached: &mut Attached,
-    ) -> Result<PathBuf, Error> {
-        if self.mapping == Mapping::Parent {
-            attached.attach(&self.directory, places, user_namespace)?;
-            return Ok(places.to_owned());
-        }
-        for name in &self.names {
-            let place = places.join(name);
-            fs::create_dir(&place).map_err(Error::at("make", &place))?;
-            attached.attach(&self.directory.join(name), &place, user_namespace)?;
-        }
-        Ok(places.to_owned())
     }
 
     /// Unmounts the root filesystem of the container with this bundle.
@@ -180,24 +166,20 @@ fn overlay(
     layers: impl Iterator<Item = PathBuf>,
     upper: &Path,
     work: &Path,
-) -> Result<OwnedFd, Error> {
-    let make = |layers: &mut dyn Iterator<Item = PathBuf>| -> Result<OwnedFd, Errno> {
-        let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        let context = context.as_fd();
-        for layer in layers {
-            fsconfig_set_string(context, "lowerdir+", layer)?;
-        }
-        fsconfig_set_string(context, "upperdir", upper)?;
-        fsconfig_set_string(context, "workdir", work)?;
-        for (key, value) in [("index", "off"), ("metacopy", "on"), ("redirect_dir", "on")] {
-            fsconfig_set_string(context, key, value)?;
-        }
-        fsconfig_set_flag(context, "volatile")?;
-        fsconfig_create(context)?;
-        fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-    };
-    let mut layers = layers;
-    make(&mut layers).map_err(Error::errno("mount overlay with", upper))
+) -> Result<OwnedFd, Errno> {
+    let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let context = context.as_fd();
+    for layer in layers {
+        fsconfig_set_string(context, "lowerdir+", layer)?;
+    }
+    fsconfig_set_string(context, "upperdir", upper)?;
+    fsconfig_set_string(context, "workdir", work)?;
+    for (key, value) in [("index", "off"), ("metacopy", "on"), ("redirect_dir", "on")] {
+        fsconfig_set_string(context, key, value)?;
+    }
+    fsconfig_set_flag(context, "volatile")?;
+    fsconfig_create(context)?;
+    fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
 }
 
 /// Makes a user namespace in which the container's ids are mapped.
@@ -213,22 +195,6 @@ fn user_namespace() -> Result<OwnedFd, Error> {
 mod tests {
     use super::*;
 
-    fn image(mapping: Mapping) -> Image {
-        Image {
-            directory: PathBuf::from("/layers"),
-            names: vec!["1".to_owned(), "0".to_owned()],
-            mapping,
-            user_namespace: None,
-        }
-    }
-
-    #[test]
-    fn the_root_filesystem_is_in_the_bundle() {
-        let mut config = json!({ "root": { "path": "/elsewhere", "readonly": false } });
-        image(Mapping::None).configure(&mut config);
-        assert_eq!(config, json!({ "root": { "path": "rootfs", "readonly": false } }));
-    }
-
     #[test]
     fn a_container_with_mapped_layers_has_these_ids() {
         if !rustix::process::geteuid().is_root() {
@@ -238,6 +204,7 @@ mod tests {
         let image = Image::new(Path::new("/layers"), names, Mapping::PerLayer).expect("namespace");
         let mut config = config::podman(config::Profile::Plain);
         image.configure(&mut config);
+        assert_eq!(config["root"]["path"], "rootfs");
         assert_eq!(config["linux"]["uidMappings"][0]["hostID"], MAPPED_ROOT);
         assert_eq!(config["linux"]["uidMappings"], config["linux"]["gidMappings"]);
         let namespaces = config["linux"]["namespaces"].as_array().expect("list");

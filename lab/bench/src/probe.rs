@@ -37,28 +37,22 @@ impl Health {
     }
 }
 
-/// The probe.
-#[derive(Debug)]
-pub struct Probe;
-
-impl Probe {
-    /// Probes the host in a separate thread while `work` runs.
-    pub fn watch<T>(work: impl FnOnce() -> T) -> (T, Health) {
-        let over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            let probe = scope.spawn(|| {
-                let mut health = Health::default();
-                while !over.load(Ordering::Relaxed) {
-                    look(&mut health);
-                    thread::sleep(REST);
-                }
-                health
-            });
-            let done = work();
-            over.store(true, Ordering::Relaxed);
-            (done, probe.join().unwrap_or_default())
-        })
-    }
+/// Probes the host in a separate thread while `work` runs.
+pub fn watch<T>(work: impl FnOnce() -> T) -> (T, Health) {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let probe = scope.spawn(|| {
+            let mut health = Health::default();
+            while !over.load(Ordering::Relaxed) {
+                look(&mut health);
+                thread::sleep(REST);
+            }
+            health
+        });
+        let done = work();
+        over.store(true, Ordering::Relaxed);
+        (done, probe.join().unwrap_or_default())
+    })
 }
 
 fn look(health: &mut Health) {
