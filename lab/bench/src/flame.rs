@@ -62,7 +62,7 @@ impl Experiment for Flame {
         burst::warm_up(stand, &racers)?;
         let mut progress = Progress::new();
         let mut rows = Vec::new();
-        let mut failures = Vec::new();
+        let mut failures = String::new();
         for (at, racer) in racers.iter().enumerate() {
             if racer.is_out() {
                 continue;
@@ -72,14 +72,7 @@ impl Experiment for Flame {
             let mut load = Load::default();
             burst::burst(stand, racer, self.width, self.count, &mut load)?;
             let stacks = stacks::fold(&perf.seen()?, &["dayfly-bench", "perf", "perf-exec"]);
-            if load.failed > 0 {
-                failures.push(format!(
-                    "{}: {} failed: {}",
-                    racer.name,
-                    load.failed,
-                    load.reason.unwrap_or_default()
-                ));
-            }
+            failures += &load.failures(&racer.name);
             if stacks.is_empty() {
                 racer.leave("perf has seen nothing");
             } else {
@@ -93,7 +86,7 @@ impl Experiment for Flame {
             }
         }
         Ok(Outcome {
-            text: text(self, &rows) + &failures.join("\n"),
+            text: text(self, &rows) + &failures,
             json: vec![("rows", results::value(&rows)?)],
             csv: csv(&rows),
             pictures: rows.iter().map(|row| picture(self, row)).collect(),
