@@ -31,7 +31,7 @@ use crate::harness::*;
 use agent::Agent;
 use arguments::{Arrivals, MINUTES, Policy, Regular};
 use meter::By;
-use replay::Replayed;
+use schedule::Invocation;
 use std::ops::AddAssign;
 
 /// The results of one runtime with one policy, over all rounds.
@@ -143,21 +143,19 @@ impl Experiment for Faas {
         let mut rows: Vec<Row> = Vec::new();
         for &policy in &self.policy {
             let rounds = Rounds { timed: self.rounds, ..Rounds::default() };
-            let replays = in_turns(entrants, rounds, "faas, replays", |at| {
+            let new = |entrant: &Entrant| Row::new(&entrant.name, policy, &workload);
+            let mut of_policy: Vec<Row> = entrants.iter().map(new).collect();
+            in_turns(entrants, rounds, "faas, replays", |at| {
                 // Other runtimes have the other policies.
                 if policy == Policy::Template && !entrants[at].runtime.is_dayfly() {
-                    return Ok(Replayed::default());
+                    return Ok(());
                 }
-                let how = (policy, &agent);
-                replay::replay(stand, &entrants[at], self, &workload, how, &wakes)
+                let row = &mut of_policy[at];
+                replay::replay(stand, &entrants[at], self, (&workload, &agent), row, &wakes)
                     .map_err(|error| error.during(policy.name()))
             })?;
-            for (entrant, replays) in entrants.iter().zip(replays) {
-                let mut row = Row::new(&entrant.name, policy);
-                replays.into_iter().for_each(|replayed| row.add(replayed, &workload));
-                row.finish(&workload, self.rounds);
-                rows.push(row);
-            }
+            of_policy.iter_mut().for_each(|row| row.finish(&workload, self.rounds));
+            rows.extend(of_policy);
         }
         let is_in = |row: &Row| entrants.iter().any(|it| it.name == row.runtime && !it.is_out());
         rows.retain(|row| is_in(row) && row.latencies_us.len() + row.failed > 0);
@@ -201,28 +199,18 @@ fn least(workload: &Workload, cold_ms: f64) -> Option<usize> {
 }
 
 impl Row {
-    fn new(runtime: &str, policy: Policy) -> Self {
-        Self { runtime: runtime.to_owned(), policy, cost: Cost::NONE, ..Self::default() }
+    fn new(runtime: &str, policy: Policy, workload: &Workload) -> Self {
+        let costs = vec![Cost::NONE; workload.functions.len()];
+        Self { runtime: runtime.to_owned(), policy, cost: Cost::NONE, costs, ..Self::default() }
     }
 
-    fn add(&mut self, replayed: Replayed, workload: &Workload) {
-        for served in replayed.served {
-            let invocation = workload.invocations[served.invocation];
-            self.functions.push(invocation.function);
-            self.due_s.push(invocation.due.as_secs_f64());
-            self.latencies_us.push(served.begun.as_secs_f64() * 1e6);
-            self.totals_us.push(served.done.as_secs_f64() * 1e6);
-            self.was_cold.push(served.is_cold);
-        }
-        self.failed += replayed.failed;
-        self.reason = self.reason.take().or(replayed.reason);
-        self.started += replayed.started;
-        self.most = self.most.max(replayed.most);
-        self.busy_late = self.busy_late.max(replayed.busy_late);
-        self.cost += replayed.cost;
-        self.costs.resize(workload.functions.len(), Cost::NONE);
-        self.costs.iter_mut().zip(replayed.costs).for_each(|(cost, more)| *cost += more);
-        self.memory_by = self.memory_by.or(replayed.by);
+    /// Adds an invocation that began and was done these times after it was due.
+    fn add(&mut self, invocation: Invocation, begun: Duration, done: Duration, is_cold: bool) {
+        self.functions.push(invocation.function);
+        self.due_s.push(invocation.due.as_secs_f64());
+        self.latencies_us.push(begun.as_secs_f64() * 1e6);
+        self.totals_us.push(done.as_secs_f64() * 1e6);
+        self.was_cold.push(is_cold);
     }
 
     /// Computes the summary after all rounds.
@@ -290,26 +278,16 @@ mod tests {
     fn rounds_are_summed_up() {
         let cost = |container_s, memory_mib_s| Cost { container_s, memory_mib_s };
         let workload = workload(&["--function", "100ms/1s", "--duration", "1s"]);
-        let served = |invocation, begun, is_cold| replay::Served {
-            invocation,
-            begun: std::time::Duration::from_millis(begun),
-            done: std::time::Duration::from_millis(begun + 1000),
-            is_cold,
-        };
-        let mut row = Row::new("a", Policy::KeepAlive);
-        for most in [3_u8, 5] {
-            row.add(
-                Replayed {
-                    served: vec![served(0, 20, true), served(1, 1, false)],
-                    most: usize::from(most),
-                    busy_late: 2,
-                    cost: cost(4.0, Some(f64::from(most))),
-                    costs: vec![cost(3.0, Some(3.0))],
-                    ..Replayed::default()
-                },
-                &workload,
-            );
+        let ms = std::time::Duration::from_millis;
+        let mut row = Row::new("a", Policy::KeepAlive, &workload);
+        for (invocation, begun, is_cold) in
+            [(0, 20, true), (1, 1, false), (0, 20, true), (1, 1, false)]
+        {
+            row.add(workload.invocations[invocation], ms(begun), ms(begun + 1000), is_cold);
         }
+        (row.most, row.busy_late) = (5, 2);
+        row.cost += cost(8.0, Some(8.0));
+        row.costs[0] += cost(6.0, Some(6.0));
         row.finish(&workload, 2);
         assert_eq!((row.cold, row.cold_share), (2, 0.5));
         assert_eq!((row.most, row.busy_late, row.idle_late), (5, 2, 3));
@@ -321,9 +299,7 @@ mod tests {
         assert_eq!(parts[0].cold_share, 0.5);
         assert_eq!(parts[0].cost, cost(3.0, Some(3.0)));
         // If a figure is unknown for one round, it is unknown for all.
-        let unknown = cost(1.0, None);
-        let replayed = Replayed { cost: unknown, costs: vec![unknown], ..Replayed::default() };
-        row.add(replayed, &workload);
-        assert_eq!((row.cost.memory_mib_s, row.costs[0].memory_mib_s), (None, None));
+        row.cost += cost(1.0, None);
+        assert_eq!(row.cost.memory_mib_s, None);
     }
 }

@@ -61,20 +61,6 @@ impl Agent {
             }
         }
     }
-
-    /// Makes a template of the agent, which serves requests when this returns.
-    ///
-    /// # Errors
-    /// Those of [`Self::container`]. the runtime's.
-    pub(super) fn template<'a>(
-        &self,
-        stand: &'a Stand,
-        racer: &'a Entrant,
-    ) -> Result<Container<'a>, Error> {
-        let template = self.container(stand, racer, Policy::Cold)?;
-        template.become_template()?;
-        Ok(template)
-    }
 }
 
 /// A template, and what it costs.
@@ -91,7 +77,8 @@ impl<'a> Kept<'a> {
     /// # Errors
     /// Errors of the harness itself. the runtime's.
     pub(super) fn make(agent: &Agent, stand: &'a Stand, racer: &'a Entrant) -> Result<Self, Error> {
-        let container = agent.template(stand, racer)?;
+        let container = agent.container(stand, racer, Policy::Cold)?;
+        container.become_template()?;
         let meter = Meter::of(container.first_process()?, true);
         Ok(Self { container, meter, bill: Bill::default() })
     }

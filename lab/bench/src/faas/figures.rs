@@ -213,7 +213,9 @@ mod tests {
             totals_us: vec![5000.0, 1900.0],
             was_cold: vec![true, false],
             cost: Cost { container_s: 3.0, memory_mib_s: memory },
-            ..Row::new(runtime, policy)
+            runtime: runtime.to_owned(),
+            policy,
+            ..Row::default()
         }
     }
 

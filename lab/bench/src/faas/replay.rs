@@ -8,9 +8,8 @@ mod placing;
 use super::agent::{Agent, Kept};
 use super::histogram::Habits;
 use super::instance::{Bill, Event, Instance, State};
-use super::meter::By;
 use super::schedule::Workload;
-use super::{Cost, Faas, Policy};
+use super::{Faas, Policy, Row};
 use crate::harness::*;
 use rustix::event::{Timespec, poll};
 use std::collections::VecDeque;
@@ -22,41 +21,6 @@ const TOLERATED: usize = 8;
 
 /// The initial share of a replay, in which the number of containers reaches its steady state.
 const RAMP: f64 = 0.3;
-
-/// A served invocation.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Served {
-    pub(super) invocation: usize,
-    /// The time from when the invocation was due until its code began.
-    pub(super) begun: Duration,
-    /// The time from when the invocation was due until it was done.
-    pub(super) done: Duration,
-    /// Whether the invocation waited for a container's start.
-    pub(super) is_cold: bool,
-}
-
-/// The results of a replay.
-#[derive(Debug, Default)]
-pub(super) struct Replayed {
-    pub(super) served: Vec<Served>,
-    /// The number of invocations that were not served.
-    pub(super) failed: usize,
-    /// The reason of the first failure of an invocation or container.
-    pub(super) reason: Option<String>,
-    /// The number of started containers, including the initial stock.
-    pub(super) started: usize,
-    /// The maximum number of containers at a time. A container counts until it is deleted.
-    pub(super) most: usize,
-    /// The maximum number of busy containers at a time, after the first 30 % of the replay.
-    pub(super) busy_late: usize,
-    /// The cost of all containers and templates, from their start until the exit of their program.
-    pub(super) cost: Cost,
-    /// The cost of each function's containers and its template. A container in stock that serves no invocation belongs
-    /// to no function.
-    pub(super) costs: Vec<Cost>,
-    /// The method by which memory was measured.
-    pub(super) by: Option<By>,
-}
 
 /// The state of an invocation under way.
 #[derive(Debug, Clone, Copy, Default)]
@@ -93,10 +57,11 @@ struct Replay<'a> {
     next: usize,
     /// The time when the replay began; `None` before that.
     begin: Option<(Instant, SystemTime)>,
-    replayed: Replayed,
+    /// The results.
+    row: &'a mut Row,
 }
 
-/// Replays the workload with `racer` and a policy.
+/// Replays the workload with `racer` and the policy of `row`, and adds the results to the row.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt; the runtime's.
@@ -104,10 +69,11 @@ pub(super) fn replay(
     stand: &Stand,
     racer: &Entrant,
     options: &Faas,
-    workload: &Workload,
-    (policy, agent): (Policy, &Agent),
+    (workload, agent): (&Workload, &Agent),
+    row: &mut Row,
     wakes: &UnixStream,
-) -> Result<Replayed, Error> {
+) -> Result<(), Error> {
+    let policy = row.policy;
     // Bundles are written before the clock starts.
     let pool = usize::from(options.pool);
     let needed = workload.invocations.len() + if policy == Policy::Warm { pool } else { 0 };
@@ -137,7 +103,7 @@ pub(super) fn replay(
         planned: Vec::new(),
         next: 0,
         begin: None,
-        replayed: Replayed::default(),
+        row,
     };
     replay.go(wakes)
 }
@@ -150,7 +116,7 @@ impl Drop for Replay<'_> {
 }
 
 impl Replay<'_> {
-    fn go(&mut self, wakes: &UnixStream) -> Result<Replayed, Error> {
+    fn go(&mut self, wakes: &UnixStream) -> Result<(), Error> {
         // The stock is filled before the clock starts.
         while self.policy == Policy::Warm && !self.is_stocked() {
             self.refill();
@@ -190,7 +156,7 @@ impl Replay<'_> {
             let at = self.instances.iter().filter_map(Instance::overdue).min();
             self.wait(at, wakes)?;
         }
-        Ok(std::mem::take(&mut self.replayed))
+        Ok(())
     }
 
     /// Returns whether all invocations are done or have failed.
@@ -206,7 +172,7 @@ impl Replay<'_> {
     }
 
     fn reason(&self) -> String {
-        self.replayed.reason.clone().unwrap_or_else(|| "containers went wrong".to_owned())
+        self.row.reason.clone().unwrap_or_else(|| "containers went wrong".to_owned())
     }
 
     /// Starts the invocations that are due.
@@ -226,7 +192,7 @@ impl Replay<'_> {
 
     fn note(&mut self, reason: Option<String>) {
         if let Some(reason) = reason {
-            self.replayed.reason.get_or_insert(reason);
+            self.row.reason.get_or_insert(reason);
         }
     }
 
@@ -263,7 +229,7 @@ impl Replay<'_> {
     fn lost(&mut self, at: usize, reason: String) {
         self.note(Some(reason));
         if self.instances[at].work.take().is_some() {
-            self.replayed.failed += 1;
+            self.row.failed += 1;
         }
     }
 
@@ -343,9 +309,9 @@ impl Replay<'_> {
         let Underway { begun, is_cold } = self.underway[invocation];
         match (begun, done) {
             (Some(begun), Some(done)) => {
-                self.replayed.served.push(Served { invocation, begun, done, is_cold });
+                self.row.add(self.workload.invocations[invocation], begun, done, is_cold);
             }
-            _ => self.replayed.failed += 1,
+            _ => self.row.failed += 1,
         }
         self.afterwards(at);
     }
@@ -363,13 +329,15 @@ impl Replay<'_> {
                 }
             }
         }
-        self.replayed.by = all.by;
-        self.replayed.cost = all.cost(all);
-        self.replayed.costs = functions.into_iter().map(|bill| bill.cost(all)).collect();
-        for (template, function) in self.templates.iter_mut().zip(&mut self.replayed.costs) {
+        self.row.memory_by = self.row.memory_by.or(all.by);
+        self.row.cost += all.cost(all);
+        for (cost, bill) in self.row.costs.iter_mut().zip(functions) {
+            *cost += bill.cost(all);
+        }
+        for (template, function) in self.templates.iter_mut().zip(&mut self.row.costs) {
             let cost = template.cost();
             *function += cost;
-            self.replayed.cost += cost;
+            self.row.cost += cost;
         }
     }
 }

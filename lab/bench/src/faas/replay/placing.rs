@@ -30,7 +30,7 @@ impl Replay<'_> {
             if self.start(at, function, None) {
                 self.serve(at, invocation);
             } else {
-                self.replayed.failed += 1;
+                self.row.failed += 1;
             }
             return;
         }
@@ -58,11 +58,11 @@ impl Replay<'_> {
         }
         let result = self.instances[at].start(function, until, self.deadline);
         let worked = result.is_ok();
-        self.replayed.started += usize::from(worked);
+        self.row.started += usize::from(worked);
         self.note(result.err());
         let there = |of: &&Instance<'_>| !matches!(of.state, State::Free | State::Broken);
         let count = self.instances.iter().filter(there).count();
-        self.replayed.most = self.replayed.most.max(count);
+        self.row.most = self.row.most.max(count);
         worked
     }
 
@@ -74,12 +74,12 @@ impl Replay<'_> {
         if let Err(reason) = self.instances[at].serve(invocation, takes, self.deadline) {
             self.instances[at].work = None;
             self.note(Some(reason));
-            self.replayed.failed += 1;
+            self.row.failed += 1;
         }
         let passed = self.begin.map_or(Duration::ZERO, |(begin, _)| begin.elapsed());
         if passed >= self.workload.duration.mul_f64(RAMP) {
             let busy = self.instances.iter().filter(|of| of.work.is_some()).count();
-            self.replayed.busy_late = self.replayed.busy_late.max(busy);
+            self.row.busy_late = self.row.busy_late.max(busy);
         }
     }
 
