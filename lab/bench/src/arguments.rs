@@ -45,16 +45,6 @@ fn common_formats() -> impl TypedValueParser<Value = Format> {
         .try_map(|name| Format::from_str(&name, false))
 }
 
-/// A value of an option.
-pub trait Named: ValueEnum {
-    /// Returns the value's name in options and reports.
-    fn name(&self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-}
-
-impl<T: ValueEnum> Named for T {}
-
 /// The forms of an experiment's output.
 #[derive(Debug, Args)]
 pub struct Forms {

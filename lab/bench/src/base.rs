@@ -21,3 +21,13 @@ pub(crate) use std::path::{Path, PathBuf};
 pub(crate) use std::process::{Child, Command, Stdio};
 pub(crate) use std::thread;
 pub(crate) use std::time::{Duration, Instant};
+
+/// A value of an option.
+pub(crate) trait Named: ValueEnum {
+    /// Returns the value's name in options and reports.
+    fn name(&self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+}
+
+impl<T: ValueEnum> Named for T {}

@@ -130,7 +130,7 @@ impl Bulk {
 
 /// Executes a command for each container, and returns the total time in seconds.
 fn each<'a>(
-    command: impl Fn(&Container<'a>) -> Result<Sample, Fault>,
+    command: impl Fn(&Container<'a>) -> Result<Sample, Error>,
     containers: &[Container<'a>],
 ) -> Result<f64, Error> {
     let mut sum = 0.0;

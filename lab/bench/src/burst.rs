@@ -146,7 +146,7 @@ pub(crate) fn idle() -> Health {
 /// Errors of the harness itself; an interrupt.
 pub(crate) fn warm_up(stand: &Stand, entrants: &[Entrant]) -> Result<(), Error> {
     for entrant in entrants {
-        let run = || Ok(Container::new(stand, entrant, &[])?.run()?);
+        let run = || Container::new(stand, entrant, &[])?.run();
         entrant.attempt(run())?;
         interrupt::check()?;
     }

@@ -11,34 +11,9 @@ use crate::trace::outside::{self, Observed};
 use crate::weigh;
 use crate::weight::Way;
 use std::cell::{Cell, RefCell};
-use std::fmt;
 
 /// The factor by which the deadline of a traced command is extended.
 const FOLLOWED: u32 = 10;
-
-/// A command of a runtime that failed.
-#[derive(Debug)]
-pub struct Fault {
-    /// The command: `run`, `create`, ….
-    pub step: &'static str,
-    /// The kind of failure.
-    pub failure: Failure,
-    /// The last line of stderr that contains an error, or else the last line.
-    pub said: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.step, self.failure)?;
-        if self.said.is_empty() { Ok(()) } else { write!(f, ": {}", self.said) }
-    }
-}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Self::Out(fault.to_string())
-    }
-}
 
 /// A container, which may not exist yet. When dropped, it is removed with its bundle, whatever its state; this must
 /// happen on the main thread, while no other thread has children (see [`process::run_and_reap`]).
@@ -116,7 +91,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0; the root filesystem can't be mounted.
-    pub fn run(&self) -> Result<Sample, Fault> {
+    pub fn run(&self) -> Result<Sample, Error> {
         let before = self.around("mount", |image| image.mount(&self.bundle))?;
         let sample = self.execute("run", self.starting("run", &[]))?;
         self.made.set(false);
@@ -130,7 +105,7 @@ impl<'a> Container<'a> {
         &self,
         step: &'static str,
         work: impl FnOnce(&Image) -> Result<(), Error>,
-    ) -> Result<Duration, Fault> {
+    ) -> Result<Duration, Error> {
         let Some(image) = &self.entrant.image else { return Ok(Duration::ZERO) };
         let start = Instant::now();
         work(image).map_err(|error| self.fault(step, Failure::Left(error.to_string())))?;
@@ -142,7 +117,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn begin(&self) -> Result<Vec<Sample>, Fault> {
+    pub fn begin(&self) -> Result<Vec<Sample>, Error> {
         let mut command = self.starting("run", &[]);
         let begun = process::run_until_output(&mut command, self.stand.deadline);
         let (begun, sample) = begun.map_err(|failure| self.fault("run", failure))?;
@@ -154,7 +129,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// As [`Self::run`].
-    pub fn run_and_read(&self) -> Result<(Sample, String), Fault> {
+    pub fn run_and_read(&self) -> Result<(Sample, String), Error> {
         let file = self.bundle.join("stdout");
         let output =
             File::create(&file).map_err(|error| self.fault("run", Failure::Spawn(error)))?;
@@ -170,7 +145,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure, or a pid file without a pid.
-    pub fn create(&self) -> Result<Sample, Fault> {
+    pub fn create(&self) -> Result<Sample, Error> {
         let command = self.starting("create", &["--pid-file", &self.pid_file()]);
         let sample = self.execute("create", command)?;
         self.read_pid("create").map(|_| sample)
@@ -180,7 +155,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub fn start(&self) -> Result<Sample, Fault> {
+    pub fn start(&self) -> Result<Sample, Error> {
         self.call("start", &[&self.id])
     }
 
@@ -188,7 +163,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub fn kill(&self) -> Result<Sample, Fault> {
+    pub fn kill(&self) -> Result<Sample, Error> {
         self.call("kill", &[&self.id, "KILL"])
     }
 
@@ -196,7 +171,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0.
-    pub fn exec(&self, program: &str) -> Result<Sample, Fault> {
+    pub fn exec(&self, program: &str) -> Result<Sample, Error> {
         self.call("exec", &[&self.id, program])
     }
 
@@ -204,7 +179,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The program does not end in time, or the container has no program.
-    pub fn exit(&self) -> Result<Sample, Fault> {
+    pub fn exit(&self) -> Result<Sample, Error> {
         let start = Instant::now();
         let pid = self.pid.get();
         let pid = pid.ok_or_else(|| self.fault("exit", Failure::Left("no program".to_owned())))?;
@@ -218,7 +193,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub fn delete(&self) -> Result<Sample, Fault> {
+    pub fn delete(&self) -> Result<Sample, Error> {
         let sample = self.call("delete", &[&self.id])?;
         self.made.set(false);
         Ok(sample)
@@ -266,11 +241,11 @@ impl<'a> Container<'a> {
         file.flatten().map_or_else(Stdio::null, Stdio::from)
     }
 
-    fn call(&self, step: &'static str, words: &[&str]) -> Result<Sample, Fault> {
+    fn call(&self, step: &'static str, words: &[&str]) -> Result<Sample, Error> {
         self.execute(step, self.command(step, words))
     }
 
-    fn execute(&self, step: &'static str, mut command: Command) -> Result<Sample, Fault> {
+    fn execute(&self, step: &'static str, mut command: Command) -> Result<Sample, Error> {
         let deadline = self.stand.deadline;
         let errors = File::create(self.errors()).map_err(Failure::Spawn);
         let sample = errors.and_then(|errors| match self.way.get() {
@@ -302,15 +277,17 @@ impl<'a> Container<'a> {
     }
 
     /// Returns a failure of a step of this container, with the runtime's last complaint.
-    pub(crate) fn fault(&self, step: &'static str, failure: Failure) -> Fault {
+    pub(crate) fn fault(&self, step: &'static str, failure: Failure) -> Error {
         let text = fs::read(self.errors()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         // Some runtimes print a stack trace after the error.
         let telling = |line: &&str| line.to_ascii_lowercase().contains("error");
         let spoken = |line: &&str| !line.trim().is_empty();
         let said = text.lines().rfind(telling).or_else(|| text.lines().rfind(spoken));
-        let said = said.unwrap_or_default();
-        Fault { step, failure, said: said.trim().to_owned() }
+        match said.map(str::trim) {
+            None | Some("") => Error::Out(format!("{step}: {failure}")),
+            Some(said) => Error::Out(format!("{step}: {failure}: {said}")),
+        }
     }
 
     /// Removes the container by force.

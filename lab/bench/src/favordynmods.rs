@@ -66,7 +66,7 @@ impl Experiment for FavorDynmods {
             let mut samples = vec![ground.step()?, forks()?, ground.reads()?];
             for entrant in entrants {
                 sleep(self.pause);
-                let run = || Ok(Container::new(stand, entrant, &[])?.run()?);
+                let run = || Container::new(stand, entrant, &[])?.run();
                 let sample = if entrant.is_out() { None } else { entrant.attempt(run())? };
                 samples.push(sample.unwrap_or_default());
             }

@@ -5,7 +5,7 @@ pub use crate::arguments::Rounds;
 use crate::accounting;
 use crate::arguments::Timing;
 use crate::base::*;
-use crate::container::{Container, Fault};
+use crate::container::Container;
 use crate::process::Sample;
 use crate::stand::{Entrant, Stand};
 use crate::trace::outside::Observed;
@@ -190,7 +190,7 @@ pub fn race_in_steps(
             }
             let change = |config: &mut Value| change(at, number, config);
             let container = Container::changed(stand, &entrants[at], &[], change)?;
-            samples.push(container.run().map_err(|fault| Error::from(fault).during(step))?);
+            samples.push(container.run().map_err(|error| error.during(step))?);
         }
         Ok(samples)
     })?;
@@ -290,8 +290,8 @@ pub(crate) fn go(
 fn by(
     way: Way,
     container: &Container<'_>,
-    commands: impl FnOnce(&Container<'_>) -> Result<Vec<Sample>, Fault>,
-) -> Result<Go, Fault> {
+    commands: impl FnOnce(&Container<'_>) -> Result<Vec<Sample>, Error>,
+) -> Result<Go, Error> {
     container.execute_by(way);
     let samples = commands(container);
     container.execute_by(Way::Timed);
@@ -299,7 +299,7 @@ fn by(
 }
 
 /// Runs the commands in the order of an engine, and waits for the end of the program before `delete`.
-fn lifecycle(container: &Container<'_>) -> Result<Vec<Sample>, Fault> {
+fn lifecycle(container: &Container<'_>) -> Result<Vec<Sample>, Error> {
     let steps = [container.create()?, container.start()?, container.exit()?, container.delete()?];
     let sum = steps.into_iter().fold(Sample::default(), |sum, step| sum + step);
     Ok(steps.into_iter().chain([sum]).collect())

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::io;
 
 /// A runtime: its executable, name and version.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Runtime {
     /// The name of the runtime in reports.
     pub name: String,
@@ -161,12 +161,7 @@ mod tests {
     use super::*;
 
     fn runtime(name: &str, version: &str) -> Runtime {
-        Runtime {
-            name: name.to_owned(),
-            path: PathBuf::new(),
-            version: version.to_owned(),
-            sha256: String::new(),
-        }
+        Runtime { name: name.to_owned(), version: version.to_owned(), ..Runtime::default() }
     }
 
     #[test]

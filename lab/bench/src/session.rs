@@ -3,7 +3,7 @@
 
 pub use crate::outcome::Outcome;
 
-use crate::arguments::{Common, Driver, Format, Forms, Named as _};
+use crate::arguments::{Common, Driver, Format, Forms};
 use crate::base::*;
 use crate::circumstances::Circumstances;
 use crate::config::Profile;

@@ -40,7 +40,7 @@ struct Arrival {
 impl Experiment for Spaced {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         for entrant in entrants {
-            let run = || Ok(Container::new(stand, entrant, &TELL_TIME)?.run()?);
+            let run = || Container::new(stand, entrant, &TELL_TIME)?.run();
             entrant.attempt(run())?;
         }
         let mut left = vec![self.count; entrants.len()];

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An entrant: a runtime with its options and environment, which is compared with the other entrants.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Entrant {
     /// The entrant's name in reports.
     pub name: String,
@@ -37,16 +37,7 @@ pub struct Entrant {
 impl Entrant {
     /// Makes an entrant of a runtime, without additional options or variables.
     pub fn new(runtime: Runtime) -> Self {
-        Self {
-            name: runtime.name.clone(),
-            runtime,
-            options: Vec::new(),
-            start_options: Vec::new(),
-            environment: Vec::new(),
-            image: None,
-            limit: None,
-            failure: OnceLock::new(),
-        }
+        Self { name: runtime.name.clone(), runtime, ..Self::default() }
     }
 
     /// Returns the entrant under another name, not excluded.
@@ -89,12 +80,8 @@ impl Entrant {
 
     /// Makes an entrant with only a name, whose runtime something else executes.
     pub(crate) fn named(name: &str) -> Self {
-        Self::new(Runtime {
-            name: name.to_owned(),
-            path: PathBuf::new(),
-            version: format!("{name} version 1"),
-            sha256: String::new(),
-        })
+        let version = format!("{name} version 1");
+        Self::new(Runtime { name: name.to_owned(), version, ..Runtime::default() })
     }
 }
 

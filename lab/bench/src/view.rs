@@ -35,15 +35,6 @@ impl View {
         }
     }
 
-    /// Returns the view's name in options and reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::V2 => "v2",
-            Self::Hybrid => "hybrid",
-            Self::V1 => "v1",
-        }
-    }
-
     /// Shows this view to the calling process, which must be single-threaded, in a mount namespace of its own: the
     /// host's mounts stay unchanged. A hybrid host can be shown in both other views.
     ///

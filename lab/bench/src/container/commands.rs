@@ -11,7 +11,7 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime can't be executed.
-    pub fn begin_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Child, Fault> {
+    pub fn begin_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Child, Error> {
         let mut command = self.starting("run", &["--detach", "--pid-file", &self.pid_file()]);
         command.stdin(stdin).stdout(stdout);
         self.spawn("run", command)
@@ -22,7 +22,7 @@ impl Container<'_> {
     ///
     /// # Errors
     /// Those of creating a file.
-    pub fn attached_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Command, Fault> {
+    pub fn attached_run(&self, stdin: Stdio, stdout: Stdio) -> Result<Command, Error> {
         let errors = File::create(self.errors());
         let errors = errors.map_err(|error| self.fault("run", Failure::Spawn(error)))?;
         let mut command = self.starting("run", &[]);
@@ -34,7 +34,7 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0.
-    pub fn removed_by(&self, step: &'static str, end: End) -> Result<(), Fault> {
+    pub fn removed_by(&self, step: &'static str, end: End) -> Result<(), Error> {
         self.check(step, end)?;
         self.made.set(false);
         Ok(())
@@ -44,13 +44,13 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime's failure, or a pid file without a pid.
-    pub fn started_by(&self, step: &'static str, end: End) -> Result<Pid, Fault> {
+    pub fn started_by(&self, step: &'static str, end: End) -> Result<Pid, Error> {
         self.check(step, end)?;
         self.read_pid(step)
     }
 
     /// Reads the pid file that a command has written.
-    pub(super) fn read_pid(&self, step: &'static str) -> Result<Pid, Fault> {
+    pub(super) fn read_pid(&self, step: &'static str) -> Result<Pid, Error> {
         let text = fs::read_to_string(self.pid_file()).unwrap_or_default();
         let pid = text.trim().parse().ok().and_then(Pid::from_raw);
         self.pid.set(pid);
@@ -66,17 +66,17 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime can't be executed.
-    pub fn begin_delete(&self) -> Result<Child, Fault> {
+    pub fn begin_delete(&self) -> Result<Child, Error> {
         self.spawn("delete", self.command("delete", &[&self.id]))
     }
 
-    pub(super) fn spawn(&self, step: &'static str, mut command: Command) -> Result<Child, Fault> {
+    pub(super) fn spawn(&self, step: &'static str, mut command: Command) -> Result<Child, Error> {
         let failed = |error| self.fault(step, Failure::Spawn(error));
         let errors = File::create(self.errors()).map_err(failed)?;
         command.stderr(errors).process_group(0).spawn().map_err(failed)
     }
 
-    pub(super) fn check(&self, step: &'static str, end: End) -> Result<(), Fault> {
+    pub(super) fn check(&self, step: &'static str, end: End) -> Result<(), Error> {
         match end {
             End::Exited(0) => self.check_fork().map_err(|failure| self.fault(step, failure)),
             end => Err(self.fault(step, Failure::Ended(end))),
@@ -121,7 +121,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub fn become_template(&self) -> Result<Sample, Fault> {
+    pub fn become_template(&self) -> Result<Sample, Error> {
         self.made.set(true);
         let mut command = self.command("template", &["create", "--bundle"]);
         command.arg(&self.bundle).arg(&self.id);
@@ -132,7 +132,7 @@ impl<'a> Container<'a> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub fn first_process(&self) -> Result<i32, Fault> {
+    pub fn first_process(&self) -> Result<i32, Error> {
         let mut command = self.command("state", &[&self.id]);
         let state = process::read(command.stderr(Stdio::null()), self.stand.deadline);
         let state = state.map_err(|failure| self.fault("state", failure))?;
@@ -164,7 +164,7 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub fn checkpoint(&self, images: &Path) -> Result<Sample, Fault> {
+    pub fn checkpoint(&self, images: &Path) -> Result<Sample, Error> {
         let mut command = self.command("checkpoint", &[CGROUPS, "--image-path"]);
         command.arg(images).arg(&self.id);
         self.execute("checkpoint", command)
@@ -175,7 +175,7 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime can't be executed.
-    pub fn begin_restore(&self, images: &Path, work: &Path) -> Result<Child, Fault> {
+    pub fn begin_restore(&self, images: &Path, work: &Path) -> Result<Child, Error> {
         self.made.set(true);
         let options = [CGROUPS, "--detach", "--pid-file", &self.pid_file()];
         let mut command = self.command("restore", &options);

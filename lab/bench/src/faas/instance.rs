@@ -214,7 +214,7 @@ impl<'a> Instance<'a> {
         ioctl_fionbio(&answers, true).map_err(|errno| failed(errno.into()))?;
         (self.stdin, self.stdout) = (Some(commands), Some(answers));
         let child = self.container.begin_run(stdin.into(), stdout.into());
-        let pid = Pid::from_child(&child.map_err(|fault| fault.to_string())?);
+        let pid = Pid::from_child(&child.map_err(|error| error.to_string())?);
         self.command = Some((pid, handle(pid)?));
         Ok(())
     }
@@ -315,12 +315,12 @@ impl<'a> Instance<'a> {
             self.command = None;
             let end = reap(pid)?;
             if self.state == State::Deleting {
-                self.container.removed_by("delete", end).map_err(|fault| fault.to_string())?;
+                self.container.removed_by("delete", end).map_err(|error| error.to_string())?;
                 (self.state, self.overdue) = (State::Free, None);
                 events.push(Event::Gone);
                 return Ok(());
             }
-            let pid = self.container.started_by("run", end).map_err(|fault| fault.to_string())?;
+            let pid = self.container.started_by("run", end).map_err(|error| error.to_string())?;
             self.program = Some((pid, handle(pid)?));
         }
         self.listen(events)?;
@@ -341,7 +341,7 @@ impl<'a> Instance<'a> {
             }
             self.bill.end(Instant::now());
             self.stdout = None;
-            let child = self.container.begin_delete().map_err(|fault| fault.to_string())?;
+            let child = self.container.begin_delete().map_err(|error| error.to_string())?;
             let pid = Pid::from_child(&child);
             self.command = Some((pid, handle(pid)?));
             self.state = State::Deleting;

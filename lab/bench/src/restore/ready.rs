@@ -38,8 +38,8 @@ impl Reports {
         container: &Container<'_>,
         step: &'static str,
         deadline: Duration,
-        begin: impl FnOnce() -> Result<Child, Fault>,
-        learn: impl FnOnce(End) -> Result<(), Fault>,
+        begin: impl FnOnce() -> Result<Child, Error>,
+        learn: impl FnOnce(End) -> Result<(), Error>,
     ) -> Result<Sample, Error> {
         let _ = fs::remove_file(self.directory.join(READY));
         let watch = self.watch()?;

@@ -54,7 +54,7 @@ impl<'a> Saved<'a> {
     ///
     /// # Errors
     /// The runtime's failure.
-    pub(crate) fn end(&self) -> Result<(), Fault> {
+    pub(crate) fn end(&self) -> Result<(), Error> {
         self.container.kill()?;
         self.container.exit()?;
         self.container.delete().map(drop)

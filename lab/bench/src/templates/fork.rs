@@ -58,7 +58,7 @@ pub(super) fn measure(
         let template = Container::changed(stand, entrant, &[], |config| {
             programs.touching.settle(config, &[&mib.to_string()]);
         })?;
-        entrant.attempt(template.become_template().map_err(Error::from))?;
+        entrant.attempt(template.become_template())?;
         templates.push(Some((template, mib)));
     }
     let make = |at: usize| -> Result<Container<'_>, Error> {

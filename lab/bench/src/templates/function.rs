@@ -37,7 +37,7 @@ impl<'a> Function<'a> {
     ///
     /// # Errors
     /// The container cannot be started, or there is no answer.
-    pub(super) fn start(&mut self) -> Result<(), Fault> {
+    pub(super) fn start(&mut self) -> Result<(), Error> {
         let failed = |error| self.container.fault("run", Failure::Spawn(error));
         let (stdin, requests) = pipe().map_err(failed)?;
         let (answers, stdout) = pipe().map_err(failed)?;
@@ -56,7 +56,7 @@ impl<'a> Function<'a> {
     ///
     /// # Errors
     /// There is no answer.
-    pub(super) fn ask(&mut self) -> Result<(), Fault> {
+    pub(super) fn ask(&mut self) -> Result<(), Error> {
         let since = Instant::now();
         let stdin = self.stdin.as_ref().ok_or(Errno::PIPE);
         stdin
@@ -66,7 +66,7 @@ impl<'a> Function<'a> {
     }
 
     /// Waits for an answer, which is a line.
-    fn answer(&mut self, since: Instant) -> Result<(), Fault> {
+    fn answer(&mut self, since: Instant) -> Result<(), Error> {
         let wrong = |failure| self.container.fault("an answer", failure);
         let ended = || wrong(Failure::Left("the program has ended".to_owned()));
         let stdout = self.stdout.as_ref().ok_or_else(ended)?;
@@ -92,7 +92,7 @@ impl<'a> Function<'a> {
     ///
     /// # Errors
     /// The runtime's failure, or the program's exit status if it is not 0.
-    pub(super) fn end(&mut self) -> Result<(), Fault> {
+    pub(super) fn end(&mut self) -> Result<(), Error> {
         self.stdin = None;
         let Some(run) = self.run else { return Ok(()) };
         let end = process::wait(run, self.deadline);
