@@ -127,10 +127,7 @@ impl Experiment for Layers {
             outcome.text +=
                 "This kernel does not report mounts (Linux 6.15 does): none were counted.\n";
         }
-        for racer in &racers {
-            let reason = racer.failure().map(|reason| format!("{} is out: {reason}\n", racer.name));
-            outcome.text += &reason.unwrap_or_default();
-        }
+        outcome.text += &results::failures_text(&results::failures(&racers));
         for Row { case, width, load } in &rows {
             outcome.text += &load.failures(&format!("{}, {width} at a time", case.name()));
         }

@@ -44,19 +44,16 @@ pub fn make(count: u32) -> Result<(), Error> {
 /// # Errors
 /// Whatever prevents the program from making namespaces; an interrupt.
 pub fn command(options: &Unshare) -> Result<(), Error> {
-    let (mut wall_s, mut cpu_s) = (Vec::new(), Vec::new());
-    let mut progress = Progress::new();
-    for round in 0..options.rounds {
-        progress.tell("unshare, rounds", round, options.rounds);
-        interrupt::check()?;
-        let Sample { wall, usage, .. } = once(options.count)?;
-        wall_s.push(wall.as_secs_f64());
-        cpu_s.push(usage.cpu().as_secs_f64());
-    }
-    drop(progress);
+    let what = format!("unshare(CLONE_NEWIPC) × {}", options.count);
+    let rounds = Rounds { timed: options.rounds, ..Rounds::default() };
+    let by = [Entrant::named(&what)];
+    let samples = in_turns(&by, rounds, "unshare, rounds", |_| once(options.count))?.concat();
+    let seconds = |of: fn(&Sample) -> Duration| -> Vec<f64> {
+        samples.iter().map(|sample| of(sample).as_secs_f64()).collect()
+    };
+    let (wall_s, cpu_s) = (seconds(|it| it.wall), seconds(|it| it.usage.cpu()));
     let us = |times: &[f64]| times.iter().map(|s| s * 1e6).collect::<Vec<_>>();
     let both = [("until it is gone", us(&wall_s)), ("CPU time", us(&cpu_s))];
-    let what = format!("unshare(CLONE_NEWIPC) × {}", options.count);
     let mut figures = Figures::default();
     for (name, us) in &both {
         figures.rounds(*name, "ms", &what, us.iter().map(|us| us / 1e3));

@@ -95,26 +95,21 @@ fn wait(mut child: Child, name: &str, about: u64, begin: Instant) -> Result<Exit
     let mut progress = Progress::new();
     let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(failed)?;
     let mut told = false;
-    while !is_over(&handle, name)? {
+    loop {
+        let mut files = [PollFd::new(&handle, PollFlags::IN)];
+        match process::ready(&mut files, Instant::now(), Duration::from_secs(1)) {
+            Ok(true) => break,
+            Ok(false) | Err(Failure::Interrupted) => {}
+            Err(failure) => bail!("wait for {name}: {failure}"),
+        }
         if interrupt::came() && !told {
             told = true;
             let _ = kill_process(pid, Signal::TERM);
         }
-        let [passed, about] =
-            [begin.elapsed().as_secs(), about].map(|s| usize::try_from(s).unwrap_or(0));
-        progress.tell(&format!("{name}, seconds"), passed, about);
+        let passed = begin.elapsed().as_secs() as usize;
+        progress.tell(&format!("{name}, seconds"), passed, about as usize);
     }
     child.wait().map_err(Error::at("wait for", Path::new(name)))
-}
-
-/// Waits for a second, until the process ends, or until a signal comes. Returns whether the process has ended.
-fn is_over(pidfd: &OwnedFd, name: &str) -> Result<bool, Error> {
-    let mut files = [PollFd::new(pidfd, PollFlags::IN)];
-    match process::ready(&mut files, Instant::now(), Duration::from_secs(1)) {
-        Ok(is_over) => Ok(is_over),
-        Err(Failure::Interrupted) => Ok(false),
-        Err(failure) => Err(unfit!("wait for {name}: {failure}")),
-    }
 }
 
 /// Returns the reason why an experiment has no result, from its own output.

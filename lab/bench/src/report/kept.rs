@@ -104,12 +104,6 @@ mod tests {
         assert!(lock(&directory).expect_err("taken").to_string().contains("another report"));
         drop(first);
         lock(&directory).expect("free again");
-        assert!(Kept::read(&directory, "x").is_none());
-        let kept = Kept { seconds: 1.5, ..Kept::default() };
-        kept.write(&directory, "x").expect("written");
-        assert_eq!(Kept::read(&directory, "x").map(|kept| kept.seconds), Some(1.5));
-        fs::write(file(&directory, "x"), "{").expect("write");
-        assert!(Kept::read(&directory, "x").is_none());
         fs::remove_dir_all(&directory).expect("remove");
     }
 }
