@@ -214,8 +214,7 @@ impl<'a> Instance<'a> {
         ioctl_fionbio(&answers, true).map_err(|errno| failed(errno.into()))?;
         (self.stdin, self.stdout) = (Some(commands), Some(answers));
         let child = self.container.begin_run(stdin.into(), stdout.into());
-        let pid = Pid::from_child(&child.map_err(|error| error.to_string())?);
-        self.command = Some((pid, handle(pid)?));
+        self.command = Some(watched(Pid::from_child(&child.map_err(told)?))?);
         Ok(())
     }
 
@@ -308,20 +307,14 @@ impl<'a> Instance<'a> {
     }
 
     fn look_at_all(&mut self, deadline: Duration, events: &mut Vec<Event>) -> Result<(), String> {
-        let has_ended = |of: &Option<(Pid, OwnedFd)>| {
-            of.as_ref().map(|(pid, handle)| has_ended(handle).map(|ended| ended.then_some(*pid)))
-        };
-        if let Some(pid) = has_ended(&self.command).transpose()?.flatten() {
-            self.command = None;
-            let end = reap(pid)?;
+        if let Some(end) = ended(&mut self.command)? {
             if self.state == State::Deleting {
-                self.container.removed_by("delete", end).map_err(|error| error.to_string())?;
+                self.container.removed_by("delete", end).map_err(told)?;
                 (self.state, self.overdue) = (State::Free, None);
                 events.push(Event::Gone);
                 return Ok(());
             }
-            let pid = self.container.started_by("run", end).map_err(|error| error.to_string())?;
-            self.program = Some((pid, handle(pid)?));
+            self.program = Some(watched(self.container.started_by("run", end).map_err(told)?)?);
         }
         self.listen(events)?;
         // Before the first output of the container's program, the process may still be executing the runtime.
@@ -332,18 +325,15 @@ impl<'a> Instance<'a> {
             self.bill.by = self.meter.as_ref().map_or(self.bill.by, |meter| Some(meter.by()));
             self.measure();
         }
-        if let Some(pid) = has_ended(&self.program).transpose()?.flatten() {
-            self.program = None;
-            let end = reap(pid)?;
+        if let Some(end) = ended(&mut self.program)? {
             self.container.ended();
             if self.state != State::Ending {
                 return Err(format!("the container's program ended by itself: {end:?}"));
             }
             self.bill.end(Instant::now());
             self.stdout = None;
-            let child = self.container.begin_delete().map_err(|error| error.to_string())?;
-            let pid = Pid::from_child(&child);
-            self.command = Some((pid, handle(pid)?));
+            let child = self.container.begin_delete().map_err(told)?;
+            self.command = Some(watched(Pid::from_child(&child))?);
             self.state = State::Deleting;
             self.overdue = Some(Instant::now() + deadline);
         }
@@ -382,20 +372,27 @@ impl<'a> Instance<'a> {
     }
 }
 
-fn handle(pid: Pid) -> Result<OwnedFd, String> {
-    pidfd_open(pid, PidfdFlags::empty())
-        .map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))
+fn told(error: Error) -> String {
+    error.to_string()
 }
 
-/// Returns whether a process has ended.
-fn has_ended(handle: &OwnedFd) -> Result<bool, String> {
+/// Returns a process with a handle that tells its end.
+fn watched(pid: Pid) -> Result<(Pid, OwnedFd), String> {
+    let handle = pidfd_open(pid, PidfdFlags::empty());
+    Ok((pid, handle.map_err(|errno| format!("open process {}: {errno}", pid.as_raw_nonzero()))?))
+}
+
+/// Reaps a process if it has ended.
+fn ended(process: &mut Option<(Pid, OwnedFd)>) -> Result<Option<End>, String> {
+    let Some((pid, handle)) = process else { return Ok(None) };
     let mut files = [PollFd::new(handle, PollFlags::IN)];
-    process::ready(&mut files, Instant::now(), Duration::ZERO).map_err(|it| it.to_string())
-}
-
-/// Reaps a process that has ended.
-fn reap(pid: Pid) -> Result<End, String> {
-    process::wait(pid, Duration::ZERO).map(|(end, _)| end).map_err(|failure| failure.to_string())
+    let has_ended = process::ready(&mut files, Instant::now(), Duration::ZERO);
+    if !has_ended.map_err(|failure| failure.to_string())? {
+        return Ok(None);
+    }
+    let end = process::wait(*pid, Duration::ZERO).map_err(|failure| failure.to_string())?.0;
+    *process = None;
+    Ok(Some(end))
 }
 
 /// Parses a line of the program: a letter, and seconds since the epoch.
