@@ -125,10 +125,7 @@ fn memory_mib() -> u64 {
 
 /// Returns the number of NUMA nodes; 1 if the kernel reports none.
 pub(crate) fn nodes() -> usize {
-    let entries = fs::read_dir("/sys/devices/system/node").into_iter().flatten().flatten();
-    let is_node =
-        |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
-    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_node)).count().max(1)
+    topology::Topology::read("").map_or(1, |host| host.nodes.len().max(1))
 }
 
 fn cpu() -> String {

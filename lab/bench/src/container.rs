@@ -209,7 +209,7 @@ impl<'a> Container<'a> {
     fn command(&self, name: &str, words: &[&str]) -> Command {
         let runtime = &self.entrant.runtime;
         let mut command = Command::new(&runtime.path);
-        command.arg("--root").arg(runtime.state_root(self.stand.state()));
+        command.arg("--root").arg(runtime.state_root(&self.stand.state));
         command.args(self.stand.slice.as_ref().map(|_| "--systemd-cgroup"));
         command.arg(name).args(&self.entrant.options);
         if self.way.get() == Way::Traced {
@@ -300,7 +300,7 @@ impl<'a> Container<'a> {
             let _ = kill_process(pid, Signal::KILL);
             let _ = process::wait(pid, Duration::from_secs(1));
         }
-        self.stand.clear(&self.id);
+        self.stand.cgroup.clear(&self.id);
     }
 }
 

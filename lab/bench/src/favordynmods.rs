@@ -140,7 +140,7 @@ struct Ground {
 impl Ground {
     fn make(stand: &Stand) -> Result<Self, Error> {
         let open = |name: &str| {
-            let procs = stand.make_cgroup(name)?.join("cgroup.procs");
+            let procs = stand.cgroup.make_child(name)?.join("cgroup.procs");
             let file =
                 File::options().write(true).open(&procs).map_err(Error::at("open", &procs))?;
             Ok::<_, Error>((file, procs))

@@ -93,7 +93,7 @@ impl Experiment for FirstUse {
 /// Finds the directory in which the runtime caches filters: the directory in which files appear
 /// when a profile is first used.
 fn keeps(stand: &Stand, entrant: &Entrant, rule: &Value) -> Result<Option<PathBuf>, Error> {
-    let root = entrant.runtime.state_root(stand.state());
+    let root = entrant.runtime.state_root(&stand.state);
     let places = [Path::new(CACHE).join("seccomp"), root.join(".cache/seccomp")];
     let before = places.each_ref().map(|place| names(place));
     Container::changed(stand, entrant, &[], |config| add(config, rule))?.run()?;

@@ -68,7 +68,7 @@ impl Experiment for Flame {
                 continue;
             }
             progress.tell("flame", at, self.count);
-            let perf = Perf::ready(stand.directory(), self.frequency)?;
+            let perf = Perf::ready(&stand.directory, self.frequency)?;
             let mut load = Load::default();
             burst::burst(stand, racer, self.width, self.count, &mut load)?;
             let stacks = stacks::fold(&perf.seen()?, &["dayfly-bench", "perf", "perf-exec"]);

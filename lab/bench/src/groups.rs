@@ -151,7 +151,7 @@ impl Experiment for Groups {
     fn measure(&self, stand: &Stand, _: &[Entrant]) -> Result<Outcome, Error> {
         let ground = Ground::make(stand)?;
         let has_swap = has_swap(self.memory);
-        let on_disk = !is_in_memory(stand.directory());
+        let on_disk = !is_in_memory(&stand.directory);
         let site = Site {
             ground: &ground,
             options: self,

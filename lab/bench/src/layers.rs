@@ -146,7 +146,7 @@ impl Layers {
         entrants: &[Entrant],
     ) -> Result<(Vec<Case>, Vec<Entrant>), Error> {
         let most = self.layers.iter().copied().max().unwrap_or(1);
-        let stack = Stack::make(&stand.directory().join("layers"), most)?;
+        let stack = Stack::make(&stand.directory.join("layers"), most)?;
         let mut racers = Vec::new();
         for &layers in &self.layers {
             let list = stack.list(layers)?;
@@ -205,7 +205,7 @@ pub(crate) fn racers(
     modes: &[Mode],
 ) -> Result<Vec<Entrant>, Error> {
     let Some(first) = entrants.first() else { return Ok(Vec::new()) };
-    let list = Stack::make(&stand.directory().join("layers"), layers)?.list(layers)?;
+    let list = Stack::make(&stand.directory.join("layers"), layers)?.list(layers)?;
     let racer = |&mode: &Mode| Entrant {
         name: format!("{}, {}", mode.name(), counted(layers, "layer")),
         ..own(stand, &first.runtime, mode, &list, false)
@@ -219,7 +219,7 @@ fn own(stand: &Stand, runtime: &Runtime, mode: Mode, list: &str, host_ids: bool)
     let userns = if host_ids { "host" } else { "auto" };
     let mode = mode.name();
     let words = ["--layers", list, "--rootfs-mode", &mode, "--userns", userns];
-    let store = stand.directory().join("store").display().to_string();
+    let store = stand.directory.join("store").display().to_string();
     Entrant {
         start_options: words.map(str::to_owned).to_vec(),
         environment: vec![(STORE.to_owned(), store)],

@@ -72,7 +72,7 @@ impl Learned {
         let (id, config) = stand.config();
         let old = config["linux"]["seccomp"].clone();
         let lessons = self.lessons(stand, entrant, config, &old);
-        stand.clear(&id);
+        stand.cgroup.clear(&id);
         lessons.map_err(|error| Error::Out(error.to_string()))
     }
 

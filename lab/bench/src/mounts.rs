@@ -34,7 +34,7 @@ impl Experiment for Mounts {
         let mut lengths = Length::distinct(&self.mounts, table()?);
         for timed in passes(self.rounds) {
             for length in &mut lengths {
-                let host = Host::with_mounts(&stand.state().join(".mounts"), length.least)?;
+                let host = Host::with_mounts(&stand.state.join(".mounts"), length.least)?;
                 race(timed)?.into_iter().for_each(|more| length.add(more));
                 length.most = length.most.max(host.mounts);
             }

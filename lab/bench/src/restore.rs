@@ -77,7 +77,7 @@ impl Experiment for Restore {
         let first = first(entrants);
         let mut missing = String::new();
         for kind in &self.programs {
-            let program = match Program::prepare(*kind, stand.directory()) {
+            let program = match Program::prepare(*kind, &stand.directory) {
                 Err(Error::Out(reason)) => {
                     let _ = writeln!(missing, "not measured: {reason}");
                     continue;

@@ -162,7 +162,7 @@ pub fn run(with: With<impl Experiment>) -> Result<(), Error> {
             runtimes.push(entrant.runtime.clone());
         }
     }
-    let record = Circumstances::take(describe(&options), runtimes, stand.state());
+    let record = Circumstances::take(describe(&options), runtimes, &stand.state);
 
     // The first container of the pod, if any: it holds the namespaces that the experiment's containers join.
     let is_joined = options.bundle.is_none() && options.profile == Profile::Joined;

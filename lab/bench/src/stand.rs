@@ -102,12 +102,13 @@ pub enum Source {
 /// The stand. Dropping the stand removes everything that it has made.
 #[derive(Debug)]
 pub struct Stand {
-    /// The directory of bundles and the root filesystem.
-    directory: PathBuf,
+    /// The directory of bundles and the root filesystem, which an experiment may use for other files; it is on a disk if
+    /// the host's temporary directory is.
+    pub directory: PathBuf,
     /// The directory of the runtimes' state directories, on a tmpfs.
-    state: PathBuf,
+    pub state: PathBuf,
     /// The parent of the containers' cgroups.
-    cgroup: Parent,
+    pub cgroup: Parent,
     /// The source of containers.
     pub source: Source,
     /// The template of every container's config.json.
@@ -201,20 +202,9 @@ impl Stand {
         Layout::of(&self.config)
     }
 
-    /// Returns the directory of bundles, which an experiment may use for other files; the directory is on a disk if the
-    /// host's temporary directory is.
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// Returns the path of a directory that does not exist yet, and is removed with the stand.
     pub(crate) fn new_directory(&self) -> PathBuf {
         self.directory.join(format!("files-{}", self.serial.fetch_add(1, Ordering::Relaxed)))
-    }
-
-    /// Returns the parent of the runtimes' state directories.
-    pub fn state(&self) -> &Path {
-        &self.state
     }
 
     /// Returns whether containers have a seccomp profile.
@@ -253,24 +243,6 @@ impl Stand {
         let file = bundle.join("config.json");
         fs::write(&file, config.to_string()).map_err(Error::at("write", &file))?;
         Ok((id, bundle))
-    }
-
-    /// Returns the path of the containers' parent cgroup, from the root of each hierarchy, with a leading slash.
-    pub fn cgroup_path(&self) -> &str {
-        &self.cgroup.path
-    }
-
-    /// Makes a cgroup that belongs to no container, in one hierarchy. It is removed with the stand.
-    ///
-    /// # Errors
-    /// Those of mkdir(2).
-    pub(crate) fn make_cgroup(&self, name: &str) -> Result<PathBuf, Error> {
-        self.cgroup.make_child(name)
-    }
-
-    /// Kills the processes of the container `id` and removes its cgroup.
-    pub(crate) fn clear(&self, id: &str) {
-        self.cgroup.clear(id);
     }
 }
 

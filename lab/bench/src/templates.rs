@@ -238,7 +238,7 @@ impl Programs {
         Ok(Self {
             function: Python::prepare(stand.new_directory(), &function)?,
             touching: Python::prepare(stand.new_directory(), fork::PROGRAM)?,
-            saved: Program::prepare(Warmed::Python, stand.directory())?,
+            saved: Program::prepare(Warmed::Python, &stand.directory)?,
         })
     }
 }

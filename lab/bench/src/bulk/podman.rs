@@ -38,9 +38,9 @@ impl Podman {
         }
         let podman = Self {
             directory: stand.new_directory(),
-            state: stand.state().join("podman"),
-            rootfs: stand.directory().join("rootfs"),
-            cgroup: stand.cgroup_path().to_owned(),
+            state: stand.state.join("podman"),
+            rootfs: stand.directory.join("rootfs"),
+            cgroup: stand.cgroup.path.to_owned(),
             deadline: LONGER * stand.deadline,
         };
         for directory in [&podman.directory, &podman.state] {

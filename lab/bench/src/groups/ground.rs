@@ -31,8 +31,8 @@ impl Ground {
                 "there is no controller {missing} for groups here: try --view v1, or another host"
             );
         }
-        let base = stand.cgroup_path().trim_start_matches('/').to_owned();
-        let directory = stand.directory().to_owned();
+        let base = stand.cgroup.path.trim_start_matches('/').to_owned();
+        let directory = stand.directory.clone();
         let ground = Self { dayfly: runtime::dayfly()?, base, directory };
         // A high weight reduces the influence of the host's other processes on the figures.
         ground.call(&["create", &with_controllers(&ground.base)])?;

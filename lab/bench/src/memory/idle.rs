@@ -27,7 +27,7 @@ fn observe(stand: &Stand, entrant: &Entrant, container: &Container<'_>) -> Optio
     descendants(getpid().as_raw_pid(), own, &mut beside);
     // The sum begins at +0, because the sum of an empty iterator of floats is −0.
     let private = beside.iter().fold(0.0, |sum, &pid| sum + private_kib(pid));
-    let state = blocks(&entrant.runtime.state_root(stand.state())) as f64 / 2.0;
+    let state = blocks(&entrant.runtime.state_root(&stand.state)) as f64 / 2.0;
     let mut sample = vec![
         ("idle: processes beside the container's".to_owned(), "processes", beside.len() as f64),
         ("idle: their private memory".to_owned(), "KiB", private),

@@ -39,8 +39,8 @@ impl Client {
         let program = program(options)?;
         let mut command = Command::new(&program);
         command.arg("serve").arg("--address").arg(daemon.socket());
-        command.args(["--image", image::BOX, "--cgroup", stand.cgroup_path(), "--directory"]);
-        command.arg(stand.directory().join("logs"));
+        command.args(["--image", image::BOX, "--cgroup", &stand.cgroup.path, "--directory"]);
+        command.arg(stand.directory.join("logs"));
         command.arg("--patience").arg(format!("{}s", stand.deadline.as_secs().max(1)));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
         let mut child = command.spawn().map_err(Error::at("execute", &program))?;

@@ -85,8 +85,8 @@ impl Daemon {
     ) -> Result<Self, Error> {
         let bin = programs(options)?;
         let name = if with_cri { "cri" } else { "plain" };
-        let place = stand.state().join(name);
-        let root = stand.directory().join(name);
+        let place = stand.state.join(name);
+        let root = stand.directory.join(name);
         // containerd watches the directory of network configurations, which is empty.
         for directory in [&place, &root, &place.join("cni")] {
             fs::create_dir(directory).map_err(Error::at("make", directory))?;
@@ -100,13 +100,13 @@ impl Daemon {
         let log = place.join("log");
         let log = File::create(&log).map_err(Error::at("create", &log))?;
         let errors = log.try_clone().map_err(Error::at("duplicate", &place.join("log")))?;
-        let group = Group::make(stand.cgroup_path())?;
+        let group = Group::make(&stand.cgroup.path)?;
         let mut command = Command::new("/proc/self/exe");
         command.arg(BECOME).arg("--procs").arg(group.daemon_procs()).arg("--");
         command.arg(bin.join("containerd")).arg("--config").arg(&config).env("PATH", &path);
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let child = command.spawn().map_err(Error::at("execute", &bin.join("containerd")))?;
-        let namespace = stand.cgroup_path().trim_start_matches('/').to_owned();
+        let namespace = stand.cgroup.path.trim_start_matches('/').to_owned();
         let version = runtime::version(&bin.join("containerd"));
         let ctr = bin.join("ctr");
         let deadline = stand.deadline;
@@ -115,7 +115,7 @@ impl Daemon {
         daemon.come_up()?;
         let archive = root.join("images.tar");
         if !archive.exists() {
-            image::make(&stand.directory().join("rootfs"), &root)?;
+            image::make(&stand.directory.join("rootfs"), &root)?;
         }
         for namespace in [&*daemon.namespace].into_iter().chain(with_cri.then_some("k8s.io")) {
             let mut import = daemon.ctr_in(namespace);

@@ -3,7 +3,6 @@
 
 use crate::harness::*;
 use crate::process::Sample;
-use crate::runtime::Runtime;
 use crate::spaced;
 use crate::steps::{self, Cost};
 
@@ -25,26 +24,21 @@ const OFF: &str = "untraced";
 const BEGUN: &str = "until its program runs";
 const GONE: &str = "until it is gone";
 
-/// Returns three entrants: dayfly without a trace, with a trace as JSON lines in memory, and with a trace printed as a
-/// table.
-pub fn entrants(runtime: &Runtime, directory: &Path) -> Vec<Entrant> {
-    let file = directory.join(format!("dayfly-trace-{}.jsonl", std::process::id()));
-    let named = |name: &str, options: Vec<String>| Entrant {
-        name: name.to_owned(),
-        options,
-        ..Entrant::new(runtime.clone())
-    };
-    let trace = |to: String| vec!["--trace".to_owned(), to];
-    vec![
-        named(OFF, Vec::new()),
-        named("--trace FILE.jsonl", trace(file.display().to_string())),
-        named("--trace -", trace("-".to_owned())),
-    ]
-}
-
 impl Experiment for TraceOverhead {
+    /// Returns dayfly without a trace, with a trace as JSON lines in memory, and with a trace printed as a table.
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
-        Ok(entrants(&session::own(common)?, Path::new("/dev/shm")))
+        let own = Entrant::new(session::own(common)?);
+        let named = |name: &str, options: &[&str]| {
+            let options = options.iter().map(|&word| word.to_owned()).collect();
+            Entrant { options, ..own.called(name) }
+        };
+        // In memory.
+        let file = format!("/dev/shm/dayfly-trace-{}.jsonl", std::process::id());
+        Ok(vec![
+            named(OFF, &[]),
+            named("--trace FILE.jsonl", &["--trace", &file]),
+            named("--trace -", &["--trace", "-"]),
+        ])
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
