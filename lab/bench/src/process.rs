@@ -83,20 +83,27 @@ pub fn quiet(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 /// Any end except exit status 0.
 pub fn run(command: &mut Command, deadline: Duration) -> Result<Sample, Failure> {
+    let (pid, start) = begin(command)?;
+    finish(pid, start, deadline)
+}
+
+/// Starts a command in a process group of its own, and returns when.
+fn begin(command: &mut Command) -> Result<(Pid, Instant), Failure> {
     // posix_spawn uses vfork, so the size of this process does not matter.
     command.process_group(0);
     let start = Instant::now();
     let child = command.spawn().map_err(Failure::Spawn)?;
-    let pid = Pid::from_child(&child);
-    let (end, usage) = match ended(pid, deadline).and_then(|()| reap(pid)) {
-        Ok(end) => end,
-        Err(failure) => {
-            let _ = kill_process_group(pid, Signal::KILL);
-            let _ = reap(pid);
-            return Err(failure);
-        }
-    };
+    Ok((Pid::from_child(&child), start))
+}
+
+/// Waits for the end of a command, and kills its process group at the deadline.
+fn finish(pid: Pid, start: Instant, deadline: Duration) -> Result<Sample, Failure> {
+    let ended = wait(pid, deadline);
     let wall = start.elapsed();
+    let (end, usage) = ended.inspect_err(|_| {
+        let _ = kill_process_group(pid, Signal::KILL);
+        let _ = reap(pid);
+    })?;
     match end {
         End::Exited(0) => Ok(Sample { wall, usage, weight: Weight::default() }),
         end => Err(Failure::Ended(end)),
@@ -138,18 +145,13 @@ pub fn run_until_output(
     deadline: Duration,
 ) -> Result<(Duration, Sample), Failure> {
     let (output, end) = std::io::pipe().map_err(Failure::Spawn)?;
-    let start = Instant::now();
-    thread::scope(|scope| {
-        let begun = scope.spawn(move || {
-            let is_ready = ready(&mut [PollFd::new(&output, PollFlags::IN)], start, deadline);
-            is_ready.map(|_| start.elapsed())
-        });
-        let sample = run(command.stdout(end), deadline);
-        // Else the command keeps an end of the pipe.
-        command.stdout(Stdio::null());
-        let begun = begun.join().unwrap_or(Err(Failure::Overdue(deadline)))?;
-        Ok((begun, sample?))
-    })
+    let (pid, start) = begin(command.stdout(end))?;
+    // Else the command keeps an end of the pipe.
+    command.stdout(Stdio::null());
+    let is_ready = ready(&mut [PollFd::new(&output, PollFlags::IN)], start, deadline);
+    let begun = start.elapsed();
+    let sample = finish(pid, start, deadline)?;
+    is_ready.map(|_| (begun, sample))
 }
 
 /// Runs `command` to its end like [`run`], and returns its stdout.
