@@ -71,17 +71,16 @@ impl Experiment for Bulk {
             })?;
             let done = entrants.iter().zip(done).filter(|(_, rounds)| !rounds.is_empty());
             for (Entrant { name, .. }, rounds) in done {
-                let times: [fn(&Round) -> f64; 3] =
-                    [|it| it.start_s, |it| it.create_s, |it| it.delete_s];
-                let times = times.map(|of| rounds.iter().map(of).collect::<Vec<f64>>());
-                for (what, times) in ["start", "create", "delete"].into_iter().zip(&times) {
-                    let what = format!("{how}: {what} all");
-                    figures.rounds(what, "s", name, times.iter().copied());
+                let times = |of: fn(&Round) -> f64| rounds.iter().map(of).collect::<Vec<f64>>();
+                let (start_s, create_s) = (times(|it| it.start_s), times(|it| it.create_s));
+                let delete_s = times(|it| it.delete_s);
+                let all = [("start", &start_s), ("create", &create_s), ("delete", &delete_s)];
+                for (what, times) in all {
+                    figures.rounds(format!("{how}: {what} all"), "s", name, times.iter().copied());
                 }
                 let starts_us: Vec<_> = rounds.iter().map(|round| &round.starts_us).collect();
                 let ms = starts_us.iter().copied().flatten().map(|us| us / 1e3);
                 figures.singles(format!("{how}: a start"), "ms", name, ms);
-                let [start_s, create_s, delete_s] = &times;
                 rows.push(json!({
                     "width": width, "runtime": name, "create_s": create_s, "start_s": start_s,
                     "delete_s": delete_s, "starts_us": starts_us,

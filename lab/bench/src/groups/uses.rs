@@ -186,7 +186,12 @@ impl Site<'_> {
             "swapped in, MiB",
             "swapped out, MiB",
         ];
-        let mut points: [Vec<(f64, f64)>; 4] = Default::default();
+        let mut curves = names_of.map(|name| Curve {
+            of: Use::Isolation,
+            name: name.to_owned(),
+            unit: "MiB",
+            points: Vec::new(),
+        });
         let swapped = || {
             [vmstat("pswpin"), vmstat("pswpout")].map(|pages| pages * 4096.0 / f64::from(1 << 20))
         };
@@ -199,22 +204,15 @@ impl Site<'_> {
                 now[0] - before[0],
                 now[1] - before[1],
             ];
-            for (points, figure) in points.iter_mut().zip(figures) {
-                points.push((at, figure));
+            for (curve, figure) in curves.iter_mut().zip(figures) {
+                curve.points.push((at, figure));
             }
         })?;
         shown.note(format!("the held one is left {limit} of some {} MiB", self.options.memory));
         told.add_to(shown, Use::Isolation, ["regular", "throttled"]);
-        for (name, points) in names_of.into_iter().zip(points) {
-            let points =
-                points.into_iter().map(|(at, value)| ((at - told.begin) / 1e3, value)).collect();
-            shown.curves.push(Curve {
-                of: Use::Isolation,
-                name: name.to_owned(),
-                unit: "MiB",
-                points,
-            });
-        }
+        let points = curves.iter_mut().flat_map(|curve| &mut curve.points);
+        points.for_each(|(at, _)| *at = (*at - told.begin) / 1e3);
+        shown.curves.extend(curves);
         self.remove(&names)?;
         shown.changes(Use::Isolation, "regular", "throttled");
         Ok(())
