@@ -29,11 +29,7 @@ impl Format {
     pub fn of_one_start(self) -> Option<trace::Format> {
         match self {
             Self::Table | Self::Json => None,
-            Self::Csv => Some(trace::Format::Csv),
-            Self::Chrome => Some(trace::Format::Chrome),
-            Self::Folded => Some(trace::Format::Folded),
-            Self::Svg => Some(trace::Format::Svg),
-            Self::Jsonl => Some(trace::Format::Lines),
+            _ => trace::Format::parse(&self.name()),
         }
     }
 }

@@ -115,6 +115,16 @@ pub(crate) fn in_memory() -> std::io::Result<File> {
     Ok(memfd_create("dayfly-bench", MemfdFlags::CLOEXEC)?.into())
 }
 
+/// Returns such a file, and a copy to which a command can write.
+///
+/// # Errors
+/// Those of memfd_create(2) and dup(2).
+pub(crate) fn captured() -> std::io::Result<(File, File)> {
+    let file = in_memory()?;
+    let copy = file.try_clone()?;
+    Ok((file, copy))
+}
+
 /// Returns what was written to a file, from its beginning.
 pub(crate) fn content(mut file: &File) -> String {
     let mut text = Vec::new();
@@ -127,8 +137,7 @@ pub(crate) fn content(mut file: &File) -> String {
 /// # Errors
 /// As [`run`], as a text.
 pub fn run_and_hear(command: &mut Command, deadline: Duration) -> Result<Sample, String> {
-    let errors = in_memory().map_err(|error| format!("make memfd: {error}"))?;
-    let copy = errors.try_clone().map_err(|error| format!("duplicate memfd: {error}"))?;
+    let (errors, copy) = captured().map_err(|error| format!("make memfd: {error}"))?;
     run(command.stderr(copy), deadline).map_err(|failure| {
         let text = content(&errors);
         let said = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
@@ -159,8 +168,8 @@ pub fn run_until_output(
 /// # Errors
 /// Any end except exit status 0.
 pub fn read(command: &mut Command, deadline: Duration) -> Result<String, Failure> {
-    let output = in_memory().map_err(Failure::Spawn)?;
-    run(command.stdout(output.try_clone().map_err(Failure::Spawn)?), deadline)?;
+    let (output, copy) = captured().map_err(Failure::Spawn)?;
+    run(command.stdout(copy), deadline)?;
     Ok(content(&output))
 }
 

@@ -70,13 +70,9 @@ impl Runtime {
 /// # Errors
 /// A named runtime is missing, or none is found.
 pub fn find(arguments: &[String]) -> Result<Vec<Runtime>, Error> {
-    let mut runtimes = if arguments.is_empty() {
-        installed()?
-    } else {
-        arguments
-            .iter()
-            .map(|argument| Runtime::from_argument(argument))
-            .collect::<Result<_, _>>()?
+    let mut runtimes = match arguments {
+        [] => installed()?,
+        _ => arguments.iter().map(|it| Runtime::from_argument(it)).collect::<Result<_, _>>()?,
     };
     tell_apart(&mut runtimes);
     if runtimes.is_empty() {
@@ -133,11 +129,7 @@ pub(crate) fn hash(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     io::copy(&mut file, &mut hash)?;
-    let mut text = String::new();
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
-    Ok(text)
+    Ok(format!("{:x}", hash.finalize()))
 }
 
 /// Returns the version that a program prints: its first line, or the line `Version:` of a shim. The call has a deadline,
@@ -147,10 +139,8 @@ pub(crate) fn version(path: &Path) -> String {
     command.arg("--version").stdin(Stdio::null()).stderr(Stdio::null());
     let text = process::read(&mut command, Duration::from_secs(5)).unwrap_or_default();
     let first = text.lines().next().unwrap_or("unknown");
-    match (
-        first.strip_suffix(':'),
-        text.lines().find_map(|line| line.trim().strip_prefix("Version:")),
-    ) {
+    let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"));
+    match (first.strip_suffix(':'), version) {
         (Some(name), Some(version)) => format!("{name} {}", version.trim()),
         _ => first.to_owned(),
     }

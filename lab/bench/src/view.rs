@@ -41,26 +41,25 @@ impl View {
     /// # Errors
     /// A view that can't be made from the present one; the errors of unshare(2) and mount(2).
     pub fn enter(self) -> Result<(), Error> {
-        match (Self::current(), self) {
-            (here, wanted) if here == wanted => Ok(()),
-            (Self::Hybrid, Self::V2) => {
-                own_mounts()?;
-                let unified = Path::new(TOP).join("unified");
-                mount_bind_recursive(&unified, TOP).map_err(Error::errno("bind", &unified))
-            }
-            (Self::Hybrid, Self::V1) => {
-                own_mounts()?;
-                let unified = Path::new(TOP).join("unified");
-                let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-                mount("tmpfs", &unified, "tmpfs", flags, None)
-                    .map_err(Error::errno("mount tmpfs on", &unified))
-            }
-            (here, wanted) => Err(unfit!(
+        let here = Self::current();
+        if here == self {
+            return Ok(());
+        }
+        if here != Self::Hybrid {
+            bail!(
                 "the cgroups here are {}: the {} view can't be made from them",
                 here.name(),
-                wanted.name()
-            )),
+                self.name()
+            );
         }
+        own_mounts()?;
+        let unified = Path::new(TOP).join("unified");
+        if self == Self::V2 {
+            return mount_bind_recursive(&unified, TOP).map_err(Error::errno("bind", &unified));
+        }
+        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+        mount("tmpfs", &unified, "tmpfs", flags, None)
+            .map_err(Error::errno("mount tmpfs on", &unified))
     }
 }
 

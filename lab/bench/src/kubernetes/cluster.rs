@@ -142,13 +142,12 @@ impl Cluster {
     /// Calls kubectl; returns its output. The error is the last line that kubectl wrote to standard error.
     fn call(&self, words: &[&str], input: &str, deadline: Duration) -> Result<String, Error> {
         let files = || {
-            let (mut stdin, output, errors) =
-                (process::in_memory()?, process::in_memory()?, process::in_memory()?);
+            let mut stdin = process::in_memory()?;
             stdin.write_all(input.as_bytes())?;
             stdin.rewind()?;
-            Ok((stdin, output.try_clone()?, errors.try_clone()?, output, errors))
+            Ok((stdin, process::captured()?, process::captured()?))
         };
-        let (stdin, stdout, stderr, output, errors) =
+        let (stdin, (output, stdout), (errors, stderr)) =
             files().map_err(Error::at("write", Path::new("memfd")))?;
         let mut command = Command::new(&self.kubectl);
         if !self.namespace.is_empty() {

@@ -140,15 +140,4 @@ mod tests {
         );
         assert!(matches!(picture(&[200]), Picture::Bars(bars) if bars.labels == ["200 in flight"]));
     }
-
-    #[test]
-    fn bars_are_grouped() {
-        let figures = [("run", "a", 1.0), ("run", "b", 2.0), ("exec", "b", 3.0)];
-        let figures =
-            figures.map(|(label, name, value)| (label.to_owned(), name.to_owned(), value));
-        let Picture::Bars(bars) = bars("t", "ms", figures.into_iter()) else { panic!("no bars") };
-        assert_eq!(bars.labels, ["run", "exec"]);
-        assert_eq!(bars.series[0], ("a".to_owned(), vec![Some(1.0), None]));
-        assert_eq!(bars.series[1], ("b".to_owned(), vec![Some(2.0), Some(3.0)]));
-    }
 }
