@@ -100,7 +100,7 @@ pub fn command(options: &Report) -> Result<(), Error> {
 }
 
 /// Runs the unfinished ones of these parts, and writes the page after each.
-fn measure(options: &Report, parts: &[(&Paper, &Part)]) -> Result<(), Error> {
+fn measure(options: &Report, parts: &[Place]) -> Result<(), Error> {
     if let Some(view) = options.view {
         // The parts' processes inherit the view.
         view.enter()?;
@@ -136,25 +136,28 @@ fn measure(options: &Report, parts: &[(&Paper, &Part)]) -> Result<(), Error> {
 
 /// Writes the page from all kept results.
 fn write(directory: &Path, host: &Circumstances) -> Result<(), Error> {
-    let sections = self::parts().map(|(paper, part)| Section::of(directory, paper, part, host));
+    let sections = parts().map(|place| Section::of(directory, place, host));
     let sections = sections.collect::<Result<_, _>>()?;
     Page { host: host.clone(), sections }.write(directory)
 }
 
+/// A part, with its paper.
+type Place = (&'static Paper, &'static Part);
+
 /// Returns all parts, in the order of the page.
-fn parts() -> impl Iterator<Item = (&'static Paper, &'static Part)> {
+fn parts() -> impl Iterator<Item = Place> {
     PAPERS.iter().flat_map(|paper| paper.parts.iter().map(move |part| (paper, part)))
 }
 
 /// Returns the parts with these names, in the order of the page; all if there are no names.
-fn chosen(names: &[String]) -> Result<Vec<(&'static Paper, &'static Part)>, Error> {
+fn chosen(names: &[String]) -> Result<Vec<Place>, Error> {
     if let Some(unknown) = names.iter().find(|name| parts().all(|(_, part)| part.name != **name)) {
         bail!("no part {unknown}: --list prints all");
     }
     Ok(parts().filter(|(_, part)| names.is_empty() || names.contains(&part.name)).collect())
 }
 
-fn list(parts: &[(&Paper, &Part)]) -> String {
+fn list(parts: &[Place]) -> String {
     let mut text = String::new();
     for of in parts.chunk_by(|one, other| one.0.title == other.0.title) {
         let mut table = Table::new(&["part", "quick, s", "full, s", "stands for"]).left(&[0, 3]);

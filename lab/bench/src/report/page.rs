@@ -2,6 +2,7 @@
 
 mod html;
 
+use super::Place;
 use super::first::{self, First};
 use super::kept::{self, GUEST, Kept, PLACE, replace};
 use super::line::Cell;
@@ -71,40 +72,26 @@ pub(super) struct Page {
 
 impl Section {
     /// Builds the section from the part's kept result and the published figures.
-    pub(super) fn of(
-        directory: &Path,
-        paper: &'static Paper,
-        part: &'static Part,
-        host: &Circumstances,
-    ) -> Result<Self, Error> {
-        let (kept, own) = match &part.way {
-            Way::Experiment(_) => {
-                (Kept::read(directory, &part.name), kept::picture(directory, PLACE, &part.name))
-            }
-            Way::Guest(guest) => (
-                Kept::of_guest(directory, &guest.file),
-                kept::picture(directory, GUEST, &guest.file),
-            ),
-            Way::Nothing(_) => (None, None),
+    pub(super) fn of(directory: &Path, at: Place, host: &Circumstances) -> Result<Self, Error> {
+        let (kept, place, name) = match &at.1.way {
+            Way::Guest(guest) => (Kept::of_guest(directory, &guest.file), GUEST, &guest.file),
+            _ => (Kept::read(directory, &at.1.name), PLACE, &at.1.name),
         };
-        Self::new(paper, part, host, kept, own)
+        Self::new(at, host, kept, kept::picture(directory, place, name))
     }
 
     pub(super) fn new(
-        paper: &'static Paper,
-        part: &'static Part,
+        at: Place,
         host: &Circumstances,
         kept: Option<Kept>,
         own: Option<String>,
     ) -> Result<Self, Error> {
-        let state = match (&part.way, &kept) {
-            (Way::Nothing(why), _) => State::NotHere(why.clone()),
-            (Way::Guest(guest), None) => State::NotHere(guest.missing()),
-            (_, None) => State::Open,
-            (_, Some(kept)) => match &kept.failure {
-                Some(reason) => State::Failed(reason.clone()),
-                None => State::Done(kept.seconds),
-            },
+        let part = at.1;
+        let state = match (part.lacking(), &kept) {
+            (Some(why), None) => State::NotHere(why),
+            (None, None) => State::Open,
+            (_, Some(Kept { failure: Some(reason), .. })) => State::Failed(reason.clone()),
+            (_, Some(kept)) => State::Done(kept.seconds),
         };
         let kept = kept.unwrap_or_default();
         let words = kept.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
@@ -122,14 +109,13 @@ impl Section {
             ..Measured::default()
         };
         let cells = part.lines.iter().map(|line| line.cells(&kept.result)).collect();
-        Self::shown(paper, part, measured, cells, own)
+        Self::shown(at, measured, cells, own)
     }
 
     /// Completes what was measured by the lines and the pictures. `cells` are the figures of each line, and `own` is the
     /// picture that the experiment has drawn.
     pub(super) fn shown(
-        paper: &'static Paper,
-        part: &'static Part,
+        (paper, part): Place,
         of: Measured,
         cells: Vec<Vec<Cell>>,
         own: Option<String>,

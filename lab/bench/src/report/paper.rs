@@ -157,6 +157,15 @@ pub enum Lack {
 }
 
 impl Part {
+    /// Returns why the part has no result unless another machine has measured it; `None` for an experiment.
+    pub fn lacking(&self) -> Option<String> {
+        match &self.way {
+            Way::Experiment(_) => None,
+            Way::Guest(guest) => Some(guest.missing()),
+            Way::Nothing(why) => Some(why.clone()),
+        }
+    }
+
     /// Returns the sentences for this host, if any.
     pub fn instead(&self, host: &Circumstances) -> Option<String> {
         let has = if host.cgroup_mount.contains("favordynmods") { "with" } else { "without" };
@@ -200,7 +209,7 @@ impl Guest {
     }
 
     /// Returns the report's text about the missing results.
-    pub fn missing(&self) -> String {
+    fn missing(&self) -> String {
         format!(
             "{}. In the source of dayfly, \"{}\" measures it in a virtual machine; the report in DIR then shows it.",
             self.why,

@@ -132,8 +132,8 @@ fn section(name: &str, kept: Option<Kept>) -> Section {
 
 /// Returns the section of a part with this result, and this picture of its own.
 fn section_with(name: &str, kept: Option<Kept>, own: Option<&str>) -> Section {
-    let (paper, part) = parts().find(|(_, part)| part.name == name).expect("part");
-    Section::new(paper, part, &host(), kept, own.map(str::to_owned)).expect("section")
+    let place = parts().find(|(_, part)| part.name == name).expect("part");
+    Section::new(place, &host(), kept, own.map(str::to_owned)).expect("section")
 }
 
 fn host() -> Circumstances {
@@ -216,9 +216,8 @@ fn results_of_a_guest_are_shown() {
     let guest = directory.join("guest");
     std::fs::create_dir_all(&guest).expect("mkdir");
     let section = || {
-        let (paper, part) =
-            parts().find(|(_, part)| part.name == "favordynmods-guest").expect("part");
-        Section::of(&directory, paper, part, &host()).expect("section")
+        let place = parts().find(|(_, part)| part.name == "favordynmods-guest").expect("part");
+        Section::of(&directory, place, &host()).expect("section")
     };
     let [_, markdown, _] = page(vec![section()]);
     let script = "scripts/bed guest-favordynmods bench DIR/guest";

@@ -7,10 +7,10 @@
 
 use super::kept::Kept;
 use super::page::{Measured, Page, Section, State};
-use super::paper::{Paper, Part, Way};
-use super::parts;
+use super::paper::Way;
 use super::picture;
 use super::row::Row;
+use super::{Place, parts};
 use crate::harness::*;
 use host::measure::chart::finished;
 
@@ -38,7 +38,8 @@ pub(super) fn read(file: &Path, output: &Path) -> Result<Page, Error> {
         serde_json::from_str(&text).map_err(|error| unfit(error.to_string()))?;
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut sections = Vec::new();
-    for (paper, part) in parts() {
+    for place in parts() {
+        let part = place.1;
         let at = written.sections.iter().position(|old| old.part == part.name);
         let old = at.map(|at| written.sections.swap_remove(at).measured);
         let is_given = match &part.way {
@@ -46,9 +47,9 @@ pub(super) fn read(file: &Path, output: &Path) -> Result<Page, Error> {
             Way::Experiment(_) | Way::Nothing(_) => false,
         };
         let section = match old {
-            _ if is_given => Section::of(output, paper, part, &written.host)?,
-            Some(old) => section(paper, part, old, directory).map_err(&unfit)?,
-            None => Section::new(paper, part, &written.host, None, None)?,
+            _ if is_given => Section::of(output, place, &written.host)?,
+            Some(old) => section(place, old, directory).map_err(&unfit)?,
+            None => Section::new(place, &written.host, None, None)?,
         };
         sections.push(section);
     }
@@ -58,12 +59,8 @@ pub(super) fn read(file: &Path, output: &Path) -> Result<Page, Error> {
     }
 }
 
-fn section(
-    paper: &'static Paper,
-    part: &'static Part,
-    mut old: Measured,
-    directory: &Path,
-) -> Result<Section, String> {
+fn section(place: Place, mut old: Measured, directory: &Path) -> Result<Section, String> {
+    let part = place.1;
     // The picture with bars comes first, if there is one.
     let before = usize::from(!picture::shown(&old.lines, part).is_empty());
     let own = match old.pictures.get(before).filter(|_| part.draws()) {
@@ -79,12 +76,11 @@ fn section(
         let what = &row.what;
         return Err(format!("{}: no line {what:?}: written by another version", part.name));
     }
-    match &part.way {
-        Way::Nothing(why) => old.state = State::NotHere(why.clone()),
-        Way::Guest(guest) if matches!(old.state, State::NotHere(_)) => {
-            old.state = State::NotHere(guest.missing());
-        }
-        Way::Experiment(_) | Way::Guest(_) => {}
+    let is_nothing = matches!(part.way, Way::Nothing(_));
+    if let Some(why) = part.lacking()
+        && (is_nothing || matches!(old.state, State::NotHere(_)))
+    {
+        old.state = State::NotHere(why);
     }
-    Section::shown(paper, part, old, cells, own).map_err(|error| error.to_string())
+    Section::shown(place, old, cells, own).map_err(|error| error.to_string())
 }
