@@ -45,6 +45,8 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) struct Instance<'a> {
     container: Container<'a>,
+    /// The time that each step may take.
+    deadline: Duration,
     pub(super) state: State,
     /// The index of the instance's function; [`NONE`] for a container in stock.
     pub(super) function: usize,
@@ -147,9 +149,10 @@ impl Bill {
 }
 
 impl<'a> Instance<'a> {
-    pub(super) fn new(container: Container<'a>) -> Self {
+    pub(super) fn new(container: Container<'a>, deadline: Duration) -> Self {
         Self {
             container,
+            deadline,
             state: State::Free,
             function: NONE,
             work: None,
@@ -189,18 +192,13 @@ impl<'a> Instance<'a> {
     ///
     /// # Errors
     /// The reason as a sentence; the instance is then broken.
-    pub(super) fn start(
-        &mut self,
-        function: usize,
-        until: Option<Instant>,
-        deadline: Duration,
-    ) -> Result<(), String> {
+    pub(super) fn start(&mut self, function: usize, until: Option<Instant>) -> Result<(), String> {
         let now = Instant::now();
         self.former.push((self.function, std::mem::take(&mut self.bill)));
         (self.function, self.until, self.work) = (function, until, None);
         (self.is_ready, self.meter) = (false, None);
         self.heard.clear();
-        self.overdue = Some(now + deadline);
+        self.overdue = Some(now + self.deadline);
         self.bill.begin(now);
         self.state = State::Up;
         let begun = self.begin();
@@ -222,14 +220,9 @@ impl<'a> Instance<'a> {
     ///
     /// # Errors
     /// The reason as a sentence; the instance is then broken.
-    pub(super) fn serve(
-        &mut self,
-        invocation: usize,
-        takes: Duration,
-        deadline: Duration,
-    ) -> Result<(), String> {
+    pub(super) fn serve(&mut self, invocation: usize, takes: Duration) -> Result<(), String> {
         self.work = Some(invocation);
-        self.overdue = Some(Instant::now() + takes + deadline);
+        self.overdue = Some(Instant::now() + takes + self.deadline);
         // The shell's `read -t` has a resolution of milliseconds. With a timeout of 0, it would return at once.
         let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
         let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
@@ -241,11 +234,11 @@ impl<'a> Instance<'a> {
     }
 
     /// Makes the container's program exit.
-    pub(super) fn end(&mut self, deadline: Duration) {
+    pub(super) fn end(&mut self) {
         self.measure();
         self.stdin = None;
         self.state = State::Ending;
-        self.overdue = Some(Instant::now() + deadline);
+        self.overdue = Some(Instant::now() + self.deadline);
     }
 
     /// Measures the container's memory.
@@ -260,14 +253,14 @@ impl<'a> Instance<'a> {
     }
 
     /// Gives up the container, and returns the reason as a sentence.
-    pub(super) fn give_up(&mut self, deadline: Duration) -> String {
+    pub(super) fn give_up(&mut self) -> String {
         let step = match (self.state, self.is_ready) {
             (State::Up, false) => "run",
             (State::Up, true) => "an invocation",
             (State::Ending, _) => "the program's end",
             _ => "delete",
         };
-        let fault = self.container.fault(step, Failure::Overdue(deadline));
+        let fault = self.container.fault(step, Failure::Overdue(self.deadline));
         self.broken(&fault.to_string())
     }
 
@@ -300,13 +293,13 @@ impl<'a> Instance<'a> {
     ///
     /// # Errors
     /// The failure as a sentence; the instance is then broken.
-    pub(super) fn look(&mut self, deadline: Duration) -> Result<Vec<Event>, String> {
+    pub(super) fn look(&mut self) -> Result<Vec<Event>, String> {
         let mut events = Vec::new();
-        let result = self.look_at_all(deadline, &mut events);
+        let result = self.look_at_all(&mut events);
         result.map_err(|reason| self.broken(&reason)).map(|()| events)
     }
 
-    fn look_at_all(&mut self, deadline: Duration, events: &mut Vec<Event>) -> Result<(), String> {
+    fn look_at_all(&mut self, events: &mut Vec<Event>) -> Result<(), String> {
         if let Some(end) = ended(&mut self.command)? {
             if self.state == State::Deleting {
                 self.container.removed_by("delete", end).map_err(told)?;
@@ -335,7 +328,7 @@ impl<'a> Instance<'a> {
             let child = self.container.begin_delete().map_err(told)?;
             self.command = Some(watched(Pid::from_child(&child))?);
             self.state = State::Deleting;
-            self.overdue = Some(Instant::now() + deadline);
+            self.overdue = Some(Instant::now() + self.deadline);
         }
         Ok(())
     }

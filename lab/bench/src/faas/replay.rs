@@ -43,7 +43,6 @@ struct Replay<'a> {
     options: &'a Faas,
     workload: &'a Workload,
     policy: Policy,
-    deadline: Duration,
     instances: Vec<Instance<'a>>,
     /// The template of each function, with a policy that has them.
     templates: Vec<Kept<'a>>,
@@ -81,7 +80,7 @@ pub(super) fn replay(
     let mut instances = Vec::with_capacity(count);
     for _ in 0..count {
         interrupt::check()?;
-        instances.push(Instance::new(agent.container(stand, racer, policy)?));
+        instances.push(Instance::new(agent.container(stand, racer, policy)?, stand.deadline));
     }
     let mut templates = Vec::new();
     let with_template = workload.functions.iter().filter(|_| policy == Policy::Template);
@@ -94,7 +93,6 @@ pub(super) fn replay(
         options,
         workload,
         policy,
-        deadline: stand.deadline,
         instances,
         templates,
         habits,
@@ -149,7 +147,7 @@ impl Replay<'_> {
         while self.instances.iter().any(|of| !matches!(of.state, State::Free | State::Broken)) {
             for at in 0..self.instances.len() {
                 if self.instances[at].state == State::Up {
-                    self.instances[at].end(self.deadline);
+                    self.instances[at].end();
                 }
             }
             self.overdue(Instant::now());
@@ -201,7 +199,7 @@ impl Replay<'_> {
         for at in 0..self.instances.len() {
             let of = &mut self.instances[at];
             if of.is_spare() && of.is_ready && of.until.is_some_and(|until| until <= now) {
-                of.end(self.deadline);
+                of.end();
             }
         }
         while let Some(due) = self.planned.iter().position(|it| it.at <= now) {
@@ -219,7 +217,7 @@ impl Replay<'_> {
     fn overdue(&mut self, now: Instant) {
         for at in 0..self.instances.len() {
             if self.instances[at].overdue().is_some_and(|overdue| overdue <= now) {
-                let reason = self.instances[at].give_up(self.deadline);
+                let reason = self.instances[at].give_up();
                 self.lost(at, reason);
             }
         }
@@ -267,7 +265,7 @@ impl Replay<'_> {
         let mut spoke: Vec<usize> = spoke.map(|(_, &at)| at).collect();
         spoke.dedup();
         for at in spoke.into_iter().filter(|at| *at != usize::MAX) {
-            match self.instances[at].look(self.deadline) {
+            match self.instances[at].look() {
                 Ok(events) => events.into_iter().for_each(|event| self.take(at, event)),
                 Err(reason) => self.lost(at, reason),
             }

@@ -62,8 +62,18 @@ impl<'a> Saved<'a> {
 
     /// Returns criu's part of the restores until the program was ready; `None` without statistics.
     pub(super) fn parts(&self, program: &'static str, ready_us: f64) -> Option<Parts> {
-        let waits = read_waits(&self.work);
-        Parts::of(&self.runtime, program, ready_us, &self.statistics.borrow(), waits)
+        let all = self.statistics.borrow();
+        let middle = |figure: fn(&RestoreStatistics) -> f64| {
+            median(&mut all.iter().map(figure).collect::<Vec<_>>())
+        };
+        (!all.is_empty()).then(|| Parts {
+            runtime: self.runtime.clone(),
+            program,
+            ready_us,
+            criu_us: middle(|one| f64::from(one.restore_time)),
+            pages: middle(|one| one.pages_restored as f64),
+            waits: read_waits(&self.work),
+        })
     }
 }
 
@@ -125,28 +135,6 @@ fn longest(log: &str) -> Vec<Wait> {
     waits.sort_by(|a, b| b.ms.total_cmp(&a.ms));
     waits.truncate(WAITS);
     waits
-}
-
-impl Parts {
-    pub(super) fn of(
-        runtime: &str,
-        program: &'static str,
-        ready_us: f64,
-        all: &[RestoreStatistics],
-        waits: Vec<Wait>,
-    ) -> Option<Self> {
-        let middle = |figure: fn(&RestoreStatistics) -> f64| {
-            median(&mut all.iter().map(figure).collect::<Vec<_>>())
-        };
-        (!all.is_empty()).then(|| Self {
-            runtime: runtime.to_owned(),
-            program,
-            ready_us,
-            criu_us: middle(|one| f64::from(one.restore_time)),
-            pages: middle(|one| one.pages_restored as f64),
-            waits,
-        })
-    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ impl Replay<'_> {
         }
         let idle = self.instances.iter_mut().filter(|of| of.is_spare() && of.is_ready);
         if let Some(oldest) = idle.min_by_key(|of| of.idle_since) {
-            oldest.end(self.deadline);
+            oldest.end();
         }
     }
 
@@ -56,7 +56,7 @@ impl Replay<'_> {
         if let Some(template) = self.templates.get(function) {
             self.instances[at].fork_from(template.name());
         }
-        let result = self.instances[at].start(function, until, self.deadline);
+        let result = self.instances[at].start(function, until);
         let worked = result.is_ok();
         self.row.started += usize::from(worked);
         self.note(result.err());
@@ -71,7 +71,7 @@ impl Replay<'_> {
         let takes = self.workload.invocations[invocation].takes;
         // A container in stock belongs to no function so far.
         self.instances[at].function = self.workload.invocations[invocation].function;
-        if let Err(reason) = self.instances[at].serve(invocation, takes, self.deadline) {
+        if let Err(reason) = self.instances[at].serve(invocation, takes) {
             self.instances[at].work = None;
             self.note(Some(reason));
             self.row.failed += 1;
@@ -111,7 +111,7 @@ impl Replay<'_> {
         let now = Instant::now();
         let function = self.instances[at].function;
         if matches!(self.policy, Policy::Cold | Policy::Warm | Policy::Template) {
-            return self.instances[at].end(self.deadline);
+            return self.instances[at].end();
         }
         self.instances[at].measure();
         if self.reassign(at) {
@@ -125,7 +125,7 @@ impl Replay<'_> {
                 until = now + window.until;
                 if !window.from.is_zero() {
                     self.planned.push(Planned { function, at: now + window.from, until });
-                    return self.instances[at].end(self.deadline);
+                    return self.instances[at].end();
                 }
             }
         }
@@ -143,7 +143,7 @@ impl Replay<'_> {
         match place.and_then(|place| self.waiting.remove(place)) {
             Some(invocation) => self.serve(at, invocation),
             None if self.waiting.is_empty() => return false,
-            None => self.instances[at].end(self.deadline),
+            None => self.instances[at].end(),
         }
         true
     }
