@@ -47,44 +47,23 @@ fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, flags, Mode::empty())
 }
 
-/// The state of a stand's path.
-#[derive(Debug)]
-enum Found {
-    /// The path does not exist, or no stand of this user has made it.
-    Foreign,
-    /// A directory with a live owner.
-    Living,
-    /// A directory without an owner, now locked by this process.
-    Dead(OwnedFd),
-}
-
-fn look(path: &Path) -> Found {
-    let Ok(directory) = open_directory(path) else { return Found::Foreign };
+/// Opens a directory that a stand of this user has made; `None` for anything else.
+fn marked(path: &Path) -> Option<OwnedFd> {
+    let directory = open_directory(path).ok()?;
     let user = geteuid().as_raw();
-    let is_marked = statat(&directory, MARK, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|mark| {
-        mark.st_uid == user && FileType::from_raw_mode(mark.st_mode) == FileType::RegularFile
-    });
-    if !is_marked || fstat(&directory).map_or(true, |stat| stat.st_uid != user) {
-        return Found::Foreign;
-    }
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Found::Dead(directory),
-        Err(_) => Found::Living,
-    }
+    let mark = statat(&directory, MARK, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(mark.st_mode) == FileType::RegularFile;
+    let is_own = mark.st_uid == user && fstat(&directory).is_ok_and(|stat| stat.st_uid == user);
+    (is_file && is_own).then_some(directory)
 }
 
 /// Returns those of a stand's directories that have no owner, with their locks; an empty list if any of the directories
 /// has a live owner.
 fn dead<const N: usize>(places: [PathBuf; N]) -> Vec<(PathBuf, OwnedFd)> {
-    let mut dead = Vec::new();
-    for place in places {
-        match look(&place) {
-            Found::Foreign => {}
-            Found::Living => return Vec::new(),
-            Found::Dead(lock) => dead.push((place, lock)),
-        }
-    }
-    dead
+    let made = places.into_iter().filter_map(|place| marked(&place).map(|lock| (place, lock)));
+    let made: Vec<(PathBuf, OwnedFd)> = made.collect();
+    let is_free = |lock| flock(lock, FlockOperation::NonBlockingLockExclusive).is_ok();
+    if made.iter().all(|(_, lock)| is_free(lock)) { made } else { Vec::new() }
 }
 
 /// Removes a directory with its content. First unmounts everything that is mounted below it; returns the number of
@@ -243,21 +222,21 @@ mod tests {
     #[test]
     fn what_no_stand_made_is_foreign() {
         let top = place("foreign");
-        assert!(matches!(look(&top), Found::Foreign), "nothing");
+        assert!(marked(&top).is_none(), "nothing");
         fs::create_dir(&top).expect("mkdir");
-        assert!(matches!(look(&top), Found::Foreign), "no mark");
+        assert!(marked(&top).is_none(), "no mark");
         let file = top.join("file");
         fs::write(&file, "").expect("write");
-        assert!(matches!(look(&file), Found::Foreign), "a file");
+        assert!(marked(&file).is_none(), "a file");
         let stand = top.join("stand");
         fs::create_dir(&stand).expect("mkdir");
         drop(own(&stand).expect("own"));
         let link = top.join("link");
         std::os::unix::fs::symlink(&stand, &link).expect("symlink");
-        assert!(matches!(look(&link), Found::Foreign), "a link");
+        assert!(marked(&link).is_none(), "a link");
         if geteuid().is_root() {
             std::os::unix::fs::chown(&stand, Some(1000), None).expect("chown");
-            assert!(matches!(look(&stand), Found::Foreign), "somebody else's");
+            assert!(marked(&stand).is_none(), "somebody else's");
         }
         assert!(dead([top.clone(), file]).is_empty());
         fs::remove_dir_all(&top).expect("remove");
