@@ -78,10 +78,7 @@ impl Experiment for Ablation {
 /// `None` if only one fast path or lever was omitted.
 fn before_and_after(series: &[Series]) -> Option<Picture> {
     let first = series.first()?;
-    let of = |name: &str| {
-        let same = |of: &&Series| (&of.step, of.pause) == (&first.step, first.pause);
-        series.iter().filter(same).find(|of| of.runtime == name).map(Series::wall_us)
-    };
+    let of = |name: &str| first.peer(series, name).map(Series::wall_us);
     let (with, without) = (of(BASELINE)?, of(ALL)?);
     let title = results::title(&first.step, first.pause.as_secs_f64() * 1e3);
     let both = [("without them", without.as_slice()), ("with all of them", with.as_slice())];

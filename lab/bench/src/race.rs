@@ -72,6 +72,12 @@ impl Series {
         self.samples.iter().map(|sample| sample.wall.as_secs_f64() * 1e6).collect()
     }
 
+    /// Returns the series of this runtime with the same step and pause.
+    pub fn peer<'a>(&self, all: &'a [Self], runtime: &str) -> Option<&'a Self> {
+        let mut same = all.iter().filter(|of| (&of.step, of.pause) == (&self.step, self.pause));
+        same.find(|of| of.runtime == runtime)
+    }
+
     /// Returns back-to-back samples that all took this time.
     #[cfg(test)]
     pub(crate) fn uniform(step: &str, runtime: &str, us: u64) -> Self {

@@ -53,8 +53,7 @@ fn of_steps(series: &[Series], whole: &str) -> Vec<Cost> {
 /// Returns what each step costs each entrant more than the entrant `base`.
 pub(crate) fn of_entrants(series: &[Series], base: &str) -> Vec<Cost> {
     let cost = |of: &Series| {
-        let mut bases = series.iter().filter(|it| it.runtime == base);
-        let base = bases.find(|it| (it.pause, &it.step) == (of.pause, &of.step))?;
+        let base = of.peer(series, base)?;
         Some(Cost::new(of, of, base, Pairing::Paired))
     };
     series.iter().filter(|of| of.runtime != base).filter_map(cost).collect()

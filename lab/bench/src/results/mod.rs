@@ -111,20 +111,15 @@ pub struct Row {
 
 /// Summarizes every series, and compares each with the series of `first` for the same step and pause.
 pub fn compare(series: &[Series], first: &str) -> Vec<Row> {
-    series.iter().filter_map(|of| row(of, base(series, of, first))).collect()
-}
-
-fn base<'a>(series: &'a [Series], of: &Series, first: &str) -> Option<&'a Series> {
-    let same = |other: &&Series| (&other.step, other.pause) == (&of.step, of.pause);
-    series.iter().filter(same).find(|other| other.runtime == first && of.runtime != first)
+    series.iter().filter_map(|of| row(of, of.peer(series, first))).collect()
 }
 
 fn row(of: &Series, base: Option<&Series>) -> Option<Row> {
     let middle =
         |figure: fn(&Sample) -> f64| median(&mut of.samples.iter().map(figure).collect::<Vec<_>>());
     let rounds_us = of.wall_us();
-    let ratio =
-        base.and_then(|base| bootstrap::ratio(&base.wall_us(), &rounds_us, Pairing::Paired));
+    let ratio = |base: &Series| bootstrap::ratio(&base.wall_us(), &rounds_us, Pairing::Paired);
+    let ratio = base.filter(|base| base.runtime != of.runtime).and_then(ratio);
     Some(Row {
         step: of.step.clone(),
         pause_ms: of.pause.as_secs_f64() * 1e3,
