@@ -19,8 +19,7 @@ mod text;
 
 use crate::arguments::Format as OutputFormat;
 use crate::harness::*;
-use crate::process::Sample;
-use crate::race::{go, sleepers};
+use crate::race::{Go, go, sleepers};
 use crate::weight::Way;
 use calibrate::Cost;
 use figures::Figures;
@@ -70,13 +69,6 @@ pub struct Trace {
 const OWN: &str = "(its own trace)";
 /// The end of the name of an entrant that is traced from outside.
 const FOLLOWED: &str = "(followed)";
-
-/// One start: its commands, traced and untraced.
-#[derive(Debug, Default)]
-struct Start {
-    observed: Vec<Observed>,
-    untraced: Vec<Sample>,
-}
 
 /// Returns an entrant for each way in which a runtime is traced: dayfly traces itself, and other runtimes are traced
 /// from outside. If any runtime is traced from outside, dayfly is also traced from outside, for a fair comparison. With
@@ -152,7 +144,7 @@ impl Trace {
         stand: &Stand,
         entrants: &[Entrant],
         operation: Operation,
-    ) -> Result<(Vec<Vec<Start>>, Lateness), Error> {
+    ) -> Result<(Vec<Vec<Go>>, Lateness), Error> {
         let sleepers = sleepers(stand, entrants, operation)?;
         let title = format!("{}, traced", operation.commands().join("+"));
         let rounds = Rounds { warm_up: self.warm_up, timed: self.count, ..Rounds::default() };
@@ -162,13 +154,14 @@ impl Trace {
             let mut ways = [way(&entrants[at]), Way::Timed];
             ways.rotate_left(turns[at] % 2);
             turns[at] += 1;
-            let mut start = Start::default();
+            // The untraced samples, and what was observed of the traced commands.
+            let mut start = Go::default();
             for way in ways {
                 interrupt::check()?;
                 clock.wait();
                 let go = go(stand, &entrants[at], operation, sleepers[at].as_ref(), way)?;
                 match way {
-                    Way::Timed => start.untraced = go.samples,
+                    Way::Timed => start.samples = go.samples,
                     _ => start.observed = go.observed,
                 }
             }
@@ -209,7 +202,7 @@ fn pictures(all: &[Figures]) -> Vec<Picture> {
 
 /// Returns the figures of every command of an operation, entrant by entrant.
 fn figures(
-    raced: &[(&Entrant, Vec<Start>)],
+    raced: &[(&Entrant, Vec<Go>)],
     operation: Operation,
     cost: Option<Cost>,
 ) -> Vec<Figures> {
@@ -219,7 +212,7 @@ fn figures(
         for (entrant, starts) in raced {
             let observed: Vec<&Observed> =
                 starts.iter().filter_map(|start| start.observed.get(at)).collect();
-            let samples = starts.iter().filter_map(|start| start.untraced.get(step?));
+            let samples = starts.iter().filter_map(|start| start.samples.get(step?));
             let untraced: Vec<f64> =
                 samples.map(|sample| sample.wall.as_secs_f64() * 1e6).collect();
             let cost = cost.filter(|_| way(entrant) == Way::Observed);
@@ -255,13 +248,13 @@ fn tables(all: &[Figures], operation: Operation, late: &Lateness, options: &Trac
 }
 
 /// Formats the start that is nearest to the median, as a file.
-fn picture(format: Format, starts: &[Start], runtime: &str) -> String {
-    let took = |start: &Start| {
+fn picture(format: Format, starts: &[Go], runtime: &str) -> String {
+    let took = |start: &Go| {
         let commands = start.observed.iter().filter_map(|it| it.timeline.rows.first());
         commands.map(trace::Row::took).sum::<u64>() as f64
     };
     let middle = median(&mut starts.iter().map(took).collect::<Vec<_>>());
-    let distance = |start: &Start| (took(start) - middle).abs();
+    let distance = |start: &Go| (took(start) - middle).abs();
     let typical = starts.iter().min_by(|one, other| distance(one).total_cmp(&distance(other)));
     let timelines = typical.into_iter().flat_map(|start| &start.observed);
     let timelines = timelines.map(|observed| observed.timeline.clone());
