@@ -58,7 +58,7 @@ impl Experiment for Bulk {
         }
         let podman = self.podman.then(|| Podman::set_up(stand)).transpose()?;
         if podman.is_none() {
-            burst::warm_up(stand, entrants)?;
+            burst::warm_up(stand, entrants, &[])?;
         }
         let (mut rows, mut medians) = (Vec::new(), Vec::new());
         let mut figures = Figures::default();

@@ -115,7 +115,7 @@ impl Experiment for Burst {
                 .map_err(|errno| report::Error::system("unshare", "the IPC namespace", errno))?;
         }
         let idle = idle();
-        warm_up(stand, entrants)?;
+        warm_up(stand, entrants, &[])?;
         let mut rows = Vec::new();
         let mut figures = Figures::default();
         for &width in &self.width {
@@ -140,17 +140,14 @@ pub(crate) fn idle() -> Health {
     probe::watch(|| thread::sleep(Duration::from_secs(1))).1
 }
 
-/// Runs one uncounted container of each entrant. An entrant that fails is excluded.
+/// Runs one uncounted container of each entrant, with this program or the bundle's. An entrant that fails is excluded.
 ///
 /// # Errors
 /// Errors of the harness itself; an interrupt.
-pub(crate) fn warm_up(stand: &Stand, entrants: &[Entrant]) -> Result<(), Error> {
-    for entrant in entrants {
-        let run = || Container::new(stand, entrant, &[])?.run();
-        entrant.attempt(run())?;
-        interrupt::check()?;
-    }
-    Ok(())
+pub(crate) fn warm_up(stand: &Stand, entrants: &[Entrant], program: &[&str]) -> Result<(), Error> {
+    let once = Rounds { warm_up: 1, ..Rounds::default() };
+    let run = |at: usize| Container::new(stand, &entrants[at], program)?.run();
+    in_turns(entrants, once, "warm-up", run).map(drop)
 }
 
 /// Runs `rounds` bursts of `count` containers, `width` at a time, of each entrant. An entrant of whose containers half

@@ -138,7 +138,7 @@ impl Experiment for Faas {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let workload = Workload::of(self)?;
         let wakes = interrupt::wakes()?;
-        burst::warm_up(stand, entrants)?;
+        burst::warm_up(stand, entrants, &[])?;
         let agent = Agent::of(self, stand)?;
         let mut rows: Vec<Row> = Vec::new();
         for &policy in &self.policy {

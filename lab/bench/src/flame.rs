@@ -59,27 +59,21 @@ impl Experiment for Flame {
             0 => entrants.to_vec(),
             count => layers::racers(stand, entrants, count, &self.modes)?,
         };
-        burst::warm_up(stand, &racers)?;
-        let mut progress = Progress::new();
-        let mut rows = Vec::new();
+        burst::warm_up(stand, &racers, &[])?;
         let mut failures = String::new();
-        for (at, racer) in racers.iter().enumerate() {
-            if racer.is_out() {
-                continue;
-            }
-            progress.tell("flame", at, self.count);
+        let once = Rounds { timed: 1, ..Rounds::default() };
+        let rows = in_turns(&racers, once, "flame", |at| {
             let perf = Perf::ready(&stand.directory, self.frequency)?;
             let mut load = Load::default();
-            burst::burst(stand, racer, self.width, self.count, &mut load)?;
+            burst::burst(stand, &racers[at], self.width, self.count, &mut load)?;
             let stacks = stacks::fold(&perf.seen()?, &["dayfly-bench", "perf", "perf-exec"]);
-            failures += &load.failures(&racer.name);
-            if stacks.is_empty() {
-                racer.leave("perf has seen nothing");
-            } else {
-                rows.push(row(&racer.name, stacks));
+            failures += &load.failures(&racers[at].name);
+            match stacks.is_empty() {
+                true => Err(Error::Out("perf has seen nothing".to_owned())),
+                false => Ok(row(&racers[at].name, stacks)),
             }
-        }
-        drop(progress);
+        })?;
+        let rows: Vec<Row> = rows.into_iter().flatten().collect();
         for (entrant, racer) in entrants.iter().zip(&racers) {
             if let Some(reason) = racer.failure() {
                 entrant.leave(reason);

@@ -93,7 +93,7 @@ pub(crate) struct Row {
 impl Experiment for Layers {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let (cases, racers) = self.cases(stand, entrants)?;
-        burst::warm_up(stand, &racers)?;
+        burst::warm_up(stand, &racers, &[])?;
         let counted = operations::count(stand, &cases, &racers)?;
         let idle = burst::idle();
         let mut rows = Vec::new();

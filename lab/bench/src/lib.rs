@@ -2,6 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
+//! | `base`, `harness` | what other modules import |
 //! | [`session`], [`arguments`] | the harness: the trait `Experiment`, what all of them do and can be told |
 //! | [`stand`], [`container`], [`process`] | timing one call of a runtime |
 //! | [`race`], `steps`, `concurrent` | interleaved rounds; variants of a container; several containers in flight |

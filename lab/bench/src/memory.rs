@@ -59,7 +59,7 @@ impl Experiment for Memory {
 
     /// For every figure, the entrants take turns.
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        burst::warm_up(stand, entrants)?;
+        burst::warm_up(stand, entrants, &[])?;
         let rounds = Rounds { timed: self.rounds, ..Rounds::default() };
         let (mut figures, mut missing) = (Figures::default(), String::new());
         for &figure in &self.figure {

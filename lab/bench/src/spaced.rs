@@ -5,6 +5,7 @@
 //! runtime that is too slow for the interval. A closed loop would hide this queue (coordinated
 //! omission).
 
+use crate::burst;
 use crate::harness::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,10 +40,7 @@ struct Arrival {
 
 impl Experiment for Spaced {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        for entrant in entrants {
-            let run = || Container::new(stand, entrant, &TELL_TIME)?.run();
-            entrant.attempt(run())?;
-        }
+        burst::warm_up(stand, entrants, &TELL_TIME)?;
         let mut left = vec![self.count; entrants.len()];
         let rounds = Rounds { timed: self.count.div_ceil(ROW), ..Rounds::default() };
         let arrivals = in_turns(entrants, rounds, "spaced, rows of starts", |at| {
