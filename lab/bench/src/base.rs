@@ -15,12 +15,13 @@ pub(crate) use rustix::io::Errno;
 pub(crate) use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use serde_json::{Value, json};
+pub(crate) use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub(crate) use std::fmt::Write as _;
 pub(crate) use std::fs::{self, File};
 pub(crate) use std::path::{Path, PathBuf};
 pub(crate) use std::process::{Child, Command, Stdio};
-pub(crate) use std::thread;
-pub(crate) use std::time::{Duration, Instant};
+pub(crate) use std::thread::{self, sleep};
+pub(crate) use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A value of an option.
 pub(crate) trait Named: ValueEnum {

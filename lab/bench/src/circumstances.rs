@@ -4,7 +4,6 @@ use crate::base::*;
 use crate::runtime::Runtime;
 use crate::view::View;
 use host::facts::mounts;
-use std::time::SystemTime;
 
 /// The host and the runtimes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -98,11 +97,9 @@ impl Circumstances {
     /// Formats the circumstances as lines of text.
     pub fn to_text(&self) -> String {
         let mut table = Table::without_headings().left(&[0, 1]);
-        for (name, fact) in self.facts() {
+        let more = [("state", self.state_mount.clone()), ("container", self.container.clone())];
+        for (name, fact) in self.facts().into_iter().chain(more) {
             table.row(vec![name.to_owned(), fact]);
-        }
-        for (name, fact) in [("state", &self.state_mount), ("container", &self.container)] {
-            table.row(vec![name.to_owned(), fact.clone()]);
         }
         for runtime in &self.runtimes {
             let path = runtime.path.display();

@@ -13,7 +13,6 @@ use host::facts::Facts;
 use host::layout::Layout;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
-use std::thread::sleep;
 
 /// `favordynmods`.
 #[derive(Debug, Args)]

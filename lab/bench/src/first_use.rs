@@ -8,8 +8,6 @@
 use crate::harness::*;
 use crate::steps;
 use crate::view::Cover;
-use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `first-use`.
 #[derive(Debug, Args)]

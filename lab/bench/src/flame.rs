@@ -12,7 +12,6 @@ use crate::layers::{self, Mode};
 use host::measure::chart;
 use perf::Perf;
 use stacks::{Stacks, classes, subject, subjects, waits};
-use std::collections::BTreeMap;
 
 /// `flame`.
 #[derive(Debug, Args)]

@@ -11,7 +11,6 @@ use host::profile::calls::Made;
 use host::profile::learner::Learner;
 use host::profile::narrow::narrow;
 use host::profile::saved::Cost;
-use std::collections::BTreeSet;
 
 /// `learned`.
 #[derive(Debug, Args)]

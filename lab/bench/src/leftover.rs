@@ -14,7 +14,6 @@ use rustix::fs::{
 };
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::geteuid;
-use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 

@@ -9,7 +9,6 @@ use crate::harness::*;
 use crate::results::Out;
 use seccomp::Arch;
 use spec::defaults::CAPABILITIES;
-use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::io::Write as _;
 

@@ -10,7 +10,6 @@ use crate::process::Sample;
 use crate::stand::{Entrant, Stand};
 use crate::trace::outside::Observed;
 use crate::weight::Way;
-use std::thread::sleep;
 
 /// A timed operation on a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

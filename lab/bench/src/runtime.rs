@@ -4,7 +4,6 @@ use crate::base::*;
 use crate::process;
 use report::program;
 use sha2::{Digest, Sha256};
-use std::collections::HashSet;
 use std::io;
 
 /// A runtime: its executable, name and version.

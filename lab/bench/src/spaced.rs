@@ -8,7 +8,6 @@
 use crate::burst;
 use crate::harness::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `spaced`.
 #[derive(Debug, Args)]

@@ -5,7 +5,6 @@ use crate::harness::*;
 use crate::race::{go, races, sleepers};
 use crate::stand::Source;
 use crate::weight::{Way, Weight};
-use std::thread::sleep;
 
 /// The number of times that a step is traced. A small number suffices, because counts vary little
 /// or not at all.

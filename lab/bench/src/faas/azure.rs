@@ -14,7 +14,6 @@ use super::MINUTES;
 use crate::base::*;
 use serde::de::DeserializeOwned;
 use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::io::Read;
 use std::ops::RangeInclusive;
 

@@ -7,7 +7,6 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{ioctl_fionbio, read, write};
 use rustix::process::kill_process_group;
 use std::io::{PipeReader, PipeWriter, pipe};
-use std::time::{SystemTime, UNIX_EPOCH};
 use sys::rusage::End;
 
 /// The maximum length of the program's lines.

@@ -14,7 +14,6 @@ use crate::harness::*;
 use rustix::event::{Timespec, poll};
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
-use std::time::SystemTime;
 
 /// The number of failed containers after which a replay is given up.
 const TOLERATED: usize = 8;

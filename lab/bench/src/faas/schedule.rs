@@ -4,7 +4,6 @@ use super::azure::{self, Counted};
 use super::{Arrivals, Faas, Regular};
 use crate::harness::*;
 use host::measure::random::Random;
-use std::collections::HashMap;
 
 /// Table II of "Opportunities for Optimizing the Container Runtime": a function of the Azure trace, the interval of its
 /// invocations, and their duration.

@@ -5,7 +5,6 @@ use super::instance::{Data, Instance, Member, Tick, p99, rates};
 use super::{Curve, Groups, Row, Shown, Use};
 use crate::harness::*;
 use crate::held::field;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The time that instances need to reach their full speed, and that a change needs to take effect.
 const SETTLE: Duration = Duration::from_millis(300);

@@ -10,7 +10,6 @@ use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The workload of an instance: `work`.
 #[derive(Debug, Args)]

@@ -5,7 +5,6 @@ use super::paper::Experiment;
 use crate::harness::*;
 use crate::{circumstances, runtime};
 use std::process::ExitStatus;
-use std::time::SystemTime;
 
 /// The variable that marks an experiment as part of a report.
 pub const PART: &str = "DAYFLY_BENCH_PART";

@@ -3,7 +3,6 @@
 use super::daemon::{Daemon, built};
 use super::{Shim, image};
 use crate::harness::*;
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{ChildStdin, ChildStdout};

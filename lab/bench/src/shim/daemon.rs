@@ -9,7 +9,6 @@ use rustix::process::{WaitOptions, set_parent_process_death_signal, wait};
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
-use std::thread::sleep;
 use sys::clone::CloneFlags;
 
 /// The hidden command that becomes containerd.

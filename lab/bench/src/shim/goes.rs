@@ -7,7 +7,6 @@ use super::{Measured, Shim, image, minder};
 use crate::figures::Sample;
 use crate::harness::*;
 use crate::held::{Held, held};
-use std::thread::sleep;
 
 /// The time for which a shim is left idle before it is examined.
 const SETTLE: Duration = Duration::from_millis(700);

@@ -12,7 +12,6 @@ use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_s
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
 };
-use std::collections::HashSet;
 
 /// CN_IDX_PROC and CN_VAL_PROC: the connector's index and value, and its multicast group.
 const PROC: u32 = 1;

@@ -4,7 +4,6 @@ use super::calibrate::Cost;
 use super::outside::Observed;
 use super::sums::{Share, Step, Sums};
 use crate::harness::*;
-use std::collections::{BTreeMap, BTreeSet};
 use trace::Phase;
 
 /// The number of slowest steps shown.

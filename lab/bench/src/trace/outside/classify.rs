@@ -2,8 +2,7 @@
 //!
 //! The phases are those of dayfly's own steps, so that tables can be shown side by side.
 
-use serde_json::Value;
-use std::collections::HashMap;
+use crate::base::*;
 use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 use trace::Phase;

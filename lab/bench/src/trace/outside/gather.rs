@@ -7,7 +7,6 @@ use super::{Held, Observed, wakers};
 use crate::base::*;
 use host::follow::{End, Event, call_name, memory};
 use rustix::event::{Timespec, poll};
-use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, sync_channel};
 use trace::{Awaited, PARENT, PROGRAM, Phase, Row, Span, Timeline, now};
 
