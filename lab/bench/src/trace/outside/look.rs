@@ -4,7 +4,6 @@
 use super::classify::{NETLINK, call};
 use crate::base::*;
 use host::follow::memory;
-use std::collections::HashSet;
 
 /// AT_FDCWD.
 const HERE: i32 = -100;
@@ -99,7 +98,8 @@ fn link(pid: Pid, file: &str) -> Option<String> {
 pub fn behind_pidfd(pid: Pid, file: i32) -> Option<Pid> {
     let text = fs::read_to_string(format!("/proc/{}/fdinfo/{file}", pid.as_raw_pid())).ok()?;
     let number = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    number.trim().parse().ok().and_then(Pid::from_raw)
+    // The number of a process that has been reaped is -1.
+    number.trim().parse().ok().filter(|pid| *pid > 0).and_then(Pid::from_raw)
 }
 
 #[cfg(test)]
@@ -141,5 +141,9 @@ mod tests {
         let pidfd = rustix::process::pidfd_open(own, rustix::process::PidfdFlags::empty());
         let pidfd = pidfd.expect("pidfd");
         assert_eq!(behind_pidfd(own, pidfd.as_raw_fd()), Some(own));
+        let mut child = std::process::Command::new("/bin/true").spawn().expect("true");
+        let pidfd = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        child.wait().expect("reap");
+        assert_eq!(behind_pidfd(own, pidfd.expect("pidfd").as_raw_fd()), None);
     }
 }
