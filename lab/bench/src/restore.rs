@@ -214,12 +214,10 @@ fn parts_text(parts: &[Parts]) -> String {
 }
 
 fn pays_text(pays: &[Pays]) -> String {
-    let mut text = String::new();
-    for Pays { runtime, program, from_ms } in pays {
-        let _ = writeln!(
-            text,
-            "{runtime}, {program}: a restore is faster than a start that warms up for more than {from_ms:.0} ms"
-        );
-    }
-    text
+    let line = |Pays { runtime, program, from_ms }: &Pays| {
+        format!(
+            "{runtime}, {program}: a restore is faster than a start that warms up for more than {from_ms:.0} ms\n"
+        )
+    };
+    pays.iter().map(line).collect()
 }

@@ -51,14 +51,11 @@ impl Agent {
         racer: &'a Entrant,
         policy: Policy,
     ) -> Result<Container<'a>, Error> {
-        match self {
-            Self::Shell => Container::new(stand, racer, &SHELL),
-            Self::Python(python) if policy == Policy::Template => {
-                Container::forked(stand, racer, |config| python.settle(config, &[]))
-            }
-            Self::Python(python) => {
-                Container::changed(stand, racer, &[], |config| python.settle(config, &[]))
-            }
+        let Self::Python(python) = self else { return Container::new(stand, racer, &SHELL) };
+        let settle = |config: &mut Value| python.settle(config, &[]);
+        match policy {
+            Policy::Template => Container::forked(stand, racer, settle),
+            _ => Container::changed(stand, racer, &[], settle),
         }
     }
 }
