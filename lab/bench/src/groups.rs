@@ -150,7 +150,7 @@ impl Experiment for Groups {
 
     fn measure(&self, stand: &Stand, _: &[Entrant]) -> Result<Outcome, Error> {
         let ground = Ground::make(stand)?;
-        let has_swap = has_swap(self.memory);
+        let has_swap = uses::memory_mib("SwapFree:") >= self.memory as f64;
         let on_disk = !is_in_memory(&stand.directory);
         let site = Site {
             ground: &ground,
@@ -181,11 +181,6 @@ impl Experiment for Groups {
         let outcome = outcome.with("rows", &shown.rows)?.with("changes", &shown.changes)?;
         outcome.with("curves", &shown.curves)?.with("notes", &shown.notes)
     }
-}
-
-/// Returns whether there are this many MiB of swap.
-fn has_swap(mib: usize) -> bool {
-    uses::memory_mib("SwapFree:") >= mib as f64
 }
 
 #[cfg(test)]

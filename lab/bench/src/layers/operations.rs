@@ -27,39 +27,25 @@ pub(super) fn count(
     cases: &[Case],
     racers: &[Entrant],
 ) -> Result<Vec<Counted>, Error> {
+    let path = Path::new("/proc/self/ns/mnt");
+    let namespace = File::open(path).map_err(Error::at("open", path))?;
+    let host = match MountWatch::new(namespace.as_fd()) {
+        Err(Errno::INVAL | Errno::NOSYS) => return Ok(Vec::new()),
+        watch => watch.map_err(Error::errno("watch mounts of", path))?,
+    };
+    let operations = || -> Result<u64, Error> {
+        let events = host.events().map_err(Error::errno("read mount events of", path))?;
+        Ok(u64::from(events.attached) + u64::from(events.detached))
+    };
     let mut counted = Vec::new();
-    let Some(host) = Host::watch()? else { return Ok(counted) };
     for (case, racer) in cases.iter().zip(racers).filter(|(_, racer)| !racer.is_out()) {
         let container = Container::new(stand, racer, &[])?;
-        host.operations()?;
+        operations()?;
         if container.run().is_ok() {
-            counted.push(Counted { case: case.clone(), operations: host.operations()? });
+            counted.push(Counted { case: case.clone(), operations: operations()? });
         }
     }
     Ok(counted)
-}
-
-/// Watches the mount namespace in which the runtime is started.
-struct Host(MountWatch);
-
-impl Host {
-    /// Returns `None` if the kernel does not report mounts.
-    fn watch() -> Result<Option<Self>, Error> {
-        let path = Path::new("/proc/self/ns/mnt");
-        let namespace = File::open(path).map_err(Error::at("open", path))?;
-        match MountWatch::new(namespace.as_fd()) {
-            Ok(events) => Ok(Some(Self(events))),
-            Err(Errno::INVAL | Errno::NOSYS) => Ok(None),
-            Err(errno) => Err(Error::errno("watch mounts of", path)(errno)),
-        }
-    }
-
-    /// Returns the number of mount operations since the last call.
-    fn operations(&self) -> Result<u64, Error> {
-        let events = self.0.events();
-        let events = events.map_err(Error::errno("read mount events of", Path::new("/")))?;
-        Ok(u64::from(events.attached) + u64::from(events.detached))
-    }
 }
 
 /// Adds the mount operations of [`CONTAINERS`] containers: those of containerd by the article's formula, and those
