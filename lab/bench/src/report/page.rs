@@ -159,12 +159,6 @@ impl Section {
         instead.iter().cloned().chain(missing).chain(out).collect()
     }
 
-    /// Returns the names of all measured entrants, in order of appearance: the columns.
-    pub(super) fn columns(&self) -> Vec<&str> {
-        let cells = self.measured.lines.iter().flat_map(|row| &row.measured);
-        results::distinct(cells.map(|cell| cell.name.as_str()))
-    }
-
     /// Returns the date, the versions, the load and the duration of the measurement, as far as recorded; `None` if the
     /// part is not done.
     fn record(&self) -> Option<String> {
@@ -303,7 +297,8 @@ impl Section {
     }
 
     fn table(&self) -> String {
-        let columns = self.columns();
+        let cells = self.measured.lines.iter().flat_map(|row| &row.measured);
+        let columns = results::distinct(cells.map(|cell| cell.name.as_str()));
         // Whether any row has a published figure.
         let has_published = self.measured.lines.iter().any(|row| !row.published.is_empty());
         let published = if has_published { [" published |", "---|"] } else { ["", ""] };

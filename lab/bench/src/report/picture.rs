@@ -34,6 +34,7 @@ pub(super) fn bars_of(lines: &[Row], part: &Part) -> Result<Option<String>, Erro
 pub(super) fn shown<'a>(lines: &'a [Row], part: &Part) -> Vec<&'a Row> {
     let is_first = |row: &&Row| if part.bars { !row.measured.is_empty() } else { has_number(row) };
     let unit = lines.iter().find(is_first).map(|row| &row.unit);
+    let is_compared = |row: &Row| has_number(row) && !row.measured.is_empty();
     let is_shown = |row: &&Row| (part.bars || is_compared(row)) && Some(&row.unit) == unit;
     lines.iter().filter(is_shown).collect()
 }
@@ -41,11 +42,6 @@ pub(super) fn shown<'a>(lines: &'a [Row], part: &Part) -> Vec<&'a Row> {
 /// Returns whether the row has a published figure in its unit.
 fn has_number(row: &Row) -> bool {
     row.published.iter().any(|it| it.number.is_some())
-}
-
-/// Returns whether the row has both a published and a measured number.
-fn is_compared(row: &Row) -> bool {
-    has_number(row) && !row.measured.is_empty()
 }
 
 /// Groups rows whose largest figures are of a similar size.
