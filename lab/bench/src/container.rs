@@ -130,15 +130,13 @@ impl<'a> Container<'a> {
     /// # Errors
     /// As [`Self::run`].
     pub fn run_and_read(&self) -> Result<(Sample, String), Error> {
-        let file = self.bundle.join("stdout");
-        let output =
-            File::create(&file).map_err(|error| self.fault("run", Failure::Spawn(error)))?;
+        let captured = process::captured();
+        let (output, copy) = captured.map_err(|error| self.fault("run", Failure::Spawn(error)))?;
         let mut command = self.starting("run", &[]);
-        command.stdout(output);
+        command.stdout(copy);
         let sample = self.execute("run", command)?;
         self.made.set(false);
-        let text = fs::read(&file).unwrap_or_default();
-        Ok((sample, String::from_utf8_lossy(&text).into_owned()))
+        Ok((sample, process::content(&output)))
     }
 
     /// Runs `create`.

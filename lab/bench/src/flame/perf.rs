@@ -24,9 +24,9 @@ impl Perf {
     /// # Errors
     /// perf is missing, or the kernel forbids it.
     pub(super) fn ready(directory: &Path, frequency: u32) -> Result<Self, Error> {
-        let [commands, answers, data, errors] =
-            ["perf.commands", "perf.answers", "perf.data", "perf.errors"]
-                .map(|name| directory.join(name));
+        let [commands, answers, data] =
+            ["perf.commands", "perf.answers", "perf.data"].map(|name| directory.join(name));
+        let (errors, copy) = process::captured().map_err(Error::at("make", Path::new("memfd")))?;
         for fifo in [&commands, &answers] {
             let _ = std::fs::remove_file(fifo);
             let mode = Mode::RUSR | Mode::WUSR;
@@ -47,7 +47,7 @@ impl Perf {
             .arg(format!("--control=fifo:{},{}", commands.display(), answers.display()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&errors).map_err(Error::at("write", &errors))?);
+            .stderr(copy);
         let child = perf.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 unfit!("perf is missing: install linux-perf")
@@ -55,12 +55,9 @@ impl Perf {
             _ => Error::at("execute", Path::new("perf"))(error),
         })?;
         let mut perf = Self { child, commands: to, answers: BufReader::new(from), data };
-        perf.tell("enable").map_err(|error| {
-            let said = std::fs::read_to_string(&errors).unwrap_or_default();
-            match said.trim() {
-                "" => error,
-                said => unfit!("perf record: {said}"),
-            }
+        perf.tell("enable").map_err(|error| match process::content(&errors).trim() {
+            "" => error,
+            said => unfit!("perf record: {said}"),
         })?;
         Ok(perf)
     }

@@ -31,11 +31,10 @@ pub(super) fn part(
     command: Vec<String>,
     about: u64,
 ) -> Result<Kept, Error> {
-    let place = directory.join(PLACE);
-    let [out, err, picture] =
-        ["out", "err", "svg"].map(|extension| place.join(name).with_extension(extension));
+    let picture = directory.join(PLACE).join(name).with_extension("svg");
     let _ = fs::remove_file(&picture);
-    let open = |file: &PathBuf| File::create(file).map_err(Error::at("write", file));
+    let captured = || process::captured().map_err(Error::at("make", Path::new("memfd")));
+    let ((text, stdout), (complaint, stderr)) = (captured()?, captured()?);
     let mut process = Command::new(program(experiment)?);
     let words = command.iter().skip(usize::from(experiment.is_bench()));
     // The picture's file is in the same directory as the result.
@@ -43,33 +42,21 @@ pub(super) fn part(
         if *word == format!("{name}.svg") { picture.display().to_string() } else { word.clone() }
     });
     process.args(words).args(experiment.as_json()).env(PART, "1");
-    process.stdin(Stdio::null()).stdout(open(&out)?).stderr(open(&err)?);
+    process.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
     let (begin, date) = (Instant::now(), circumstances::date(SystemTime::now()));
     let child = process.spawn().map_err(Error::at("execute", Path::new(process.get_program())))?;
-    let ended = wait(child, name, about, begin);
-    let (text, complaint) = (fs::read_to_string(&out), fs::read_to_string(&err));
-    for file in [&out, &err] {
-        let _ = fs::remove_file(file);
-    }
+    let status = wait(child, name, about, begin);
     if interrupt::came() {
         let _ = fs::remove_file(&picture);
         return Err(Error::Interrupted);
     }
-    let (status, text) = (ended?, text.unwrap_or_default());
-    let complaint = complaint.unwrap_or_default();
-    let mut kept = Kept {
-        command,
-        date,
-        seconds: begin.elapsed().as_secs_f64(),
-        failure: None,
-        ..Kept::default()
-    };
+    let status = status?;
+    let seconds = begin.elapsed().as_secs_f64();
+    let mut kept = Kept { command, date, seconds, ..Kept::default() };
     // `dayfly host` exits with a verdict about the host, so its exit status does not mean failure.
-    match serde_json::from_str(&text) {
-        Ok(result) if status.success() || !experiment.is_bench() => {
-            kept.result = result;
-        }
-        _ => kept.failure = Some(reason(&complaint, status)),
+    match serde_json::from_str(&process::content(&text)) {
+        Ok(result) if status.success() || !experiment.is_bench() => kept.result = result,
+        _ => kept.failure = Some(reason(&process::content(&complaint), status)),
     }
     if let Ok(text) = fs::read_to_string(&picture) {
         // The picture is replaced atomically, so that an interrupt here leaves no partial file.
