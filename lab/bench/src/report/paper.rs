@@ -245,16 +245,15 @@ impl Experiment {
         if options.no_device_rules && has_containers {
             words.push("--no-device-rules".to_owned());
         }
-        let taking_part: Vec<&String> = match self.runtimes {
-            Runtimes::Named if options.runtimes.is_empty() => {
-                host.runtimes.iter().map(|runtime| &runtime.name).collect()
-            }
-            Runtimes::All | Runtimes::Named | Runtimes::AllLimited => {
-                options.runtimes.iter().collect()
-            }
-            Runtimes::Own | Runtimes::OwnLimited => options.runtimes.iter().take(1).collect(),
-            Runtimes::None => Vec::new(),
+        let most = match self.runtimes {
+            Runtimes::None => 0,
+            Runtimes::Own | Runtimes::OwnLimited => 1,
+            Runtimes::All | Runtimes::Named | Runtimes::AllLimited => usize::MAX,
         };
+        let mut taking_part: Vec<&String> = options.runtimes.iter().take(most).collect();
+        if self.runtimes == Runtimes::Named && taking_part.is_empty() {
+            taking_part.extend(host.runtimes.iter().map(|runtime| &runtime.name));
+        }
         for runtime in taking_part {
             words.extend(["--runtime".to_owned(), runtime.clone()]);
         }
