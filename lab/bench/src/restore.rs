@@ -68,7 +68,8 @@ struct Pays {
 impl Experiment for Restore {
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
         let mut entrants = all(common)?;
-        find_criu(self.criu.as_deref(), &mut entrants)?;
+        let environment = environment(self.criu.as_deref())?;
+        entrants.iter_mut().for_each(|entrant| entrant.environment.clone_from(&environment));
         Ok(entrants)
     }
 
@@ -98,26 +99,21 @@ impl Experiment for Restore {
     }
 }
 
-/// Puts the directory of `criu`, or of the criu that is found, first in the runtimes' PATH.
+/// Returns the environment in which runtimes find `criu`, or the criu that is found: its directory is first in PATH.
 ///
 /// # Errors
 /// There is no criu.
-pub(crate) fn find_criu(criu: Option<&Path>, entrants: &mut [Entrant]) -> Result<(), Error> {
+pub(crate) fn environment(criu: Option<&Path>) -> Result<Vec<(String, String)>, Error> {
     let criu = criu.map(Path::to_owned).or_else(|| runtime::known("criu")).ok_or_else(|| {
-        Error::Unfit(
-            "no criu in $PATH: \"scripts/peers criu\" installs criu; --criu names another path"
-                .to_owned(),
-        )
+        unfit!("no criu in $PATH: \"scripts/peers criu\" installs criu; --criu names another path")
     })?;
     let criu = fs::canonicalize(&criu).map_err(Error::at("find criu", &criu))?;
-    let own = criu.parent().map(|parent| parent.to_string_lossy().into_owned());
-    let path = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{}:{path}", own.unwrap_or_default());
-    for entrant in entrants {
-        entrant.environment.push(("PATH".to_owned(), path.clone()));
-        entrant.environment.push(("DAYFLY_CRIU".to_owned(), criu.to_string_lossy().into_owned()));
-    }
-    Ok(())
+    let own = criu.parent().unwrap_or(Path::new("")).display();
+    let path = format!("{own}:{}", std::env::var("PATH").unwrap_or_default());
+    Ok(vec![
+        ("PATH".to_owned(), path),
+        ("DAYFLY_CRIU".to_owned(), criu.to_string_lossy().into_owned()),
+    ])
 }
 
 impl Restore {

@@ -124,13 +124,13 @@ impl Experiment for Templates {
             bail!("{} has no templates: only dayfly has", runtime.name);
         }
         let entrant = |way: &Provision| {
-            let mut of = [Entrant::new(runtime.clone()).called(way.name())];
-            if *way == Provision::Restored
-                && let Err(error) = restore::find_criu(self.criu.as_deref(), &mut of)
-            {
-                of[0].leave(error.to_string());
+            let mut of = Entrant::new(runtime.clone()).called(way.name());
+            if *way == Provision::Restored {
+                match restore::environment(self.criu.as_deref()) {
+                    Ok(environment) => of.environment = environment,
+                    Err(error) => of.leave(error.to_string()),
+                }
             }
-            let [of] = of;
             of
         };
         Ok(self.ways.iter().map(entrant).collect())
