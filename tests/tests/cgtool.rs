@@ -131,7 +131,7 @@ fn processes(bed: &Bed) {
     let inside = cgroup(bed, &["exec", "-g", &one, "cat", "/proc/self/cgroup"]).ok().stdout;
     let count = |text: &str| text.matches(&format!(":/{one}\n")).count();
     assert_eq!(count(&inside), cgroups::hierarchies(bed.view).len(), "{inside}");
-    cgroup(bed, &["exec", "-g", &one, "sh", "-c", "exit 7"]).exits(7);
+    cgroup(bed, &["exec", &one, "sh", "-c", "exit 7"]).exits(7);
     cgroup(bed, &["exec", "-g", &one, "/no/such/program"])
         .fails_without_log("exec /no/such/program");
     let sleeper = sleeper(bed);
@@ -155,7 +155,7 @@ fn killed_and_frozen(bed: &Bed) {
     let deep = own.child("a/b");
     cgroup(bed, &["create", &deep]).ok();
     let sleeper = sleeper(bed);
-    cgroup(bed, &["classify", "-g", &deep, &pid_of(&sleeper)]).ok();
+    cgroup(bed, &["classify", &deep, &pid_of(&sleeper)]).ok();
     cgroup(bed, &["freeze", &own.name, "no-such-group"]).fails_without_log("there is no group");
     let state = |key| cgroup(bed, &["get", "-nv", "-r", key, &own.name]).ok().stdout;
     assert_eq!(state("cgroup.freeze"), "0\n", "nothing is done by half");

@@ -48,7 +48,7 @@ fn exchanged_while_running(bed: &Bed) {
     let own = Own::new(bed);
     let (a, b) = (own.child("a"), own.child("b"));
     cgroup(bed, &["create", &a, &b]).ok();
-    cgroup(bed, &["set", "-r", "cpuset.cpus=0", &a]).ok();
+    cgroup(bed, &["set", "cpuset.cpus=0", &a]).ok();
     cgroup(bed, &["set", "-r", "cpuset.cpus=1", &b]).ok();
     let busy = "while :; do :; done";
     let run =
@@ -106,7 +106,7 @@ fn pinned_all_or_none(bed: &Bed) {
     cgroup(bed, &["move-memory", &a, "77"]).fails_without_log("memory node 77 does not exist");
     assert_eq!(own.read("cpuset", "a", "cpuset.cpus"), before);
     // A dry run does not need an existing group.
-    cgroup(bed, &["pin", "--dry-run", &own.child("none"), "node:0"]).ok();
+    cgroup(bed, &["pin", "--dry-run", &format!("{}=node:0", own.child("none"))]).ok();
 }
 
 /// Checks for two memory nodes with a cpuset controller, as in scripts/guest.

@@ -101,6 +101,7 @@ fn planned_wrongly(bed: &Bed) {
     let head = format!("[group.\"{group}\"]\npids.max = 9\n");
     for (rest, says) in [
         ("cpuset.cpus = \"0-4000\"\n", "plan.toml:3: cpuset.cpus: CPUs "),
+        ("cpuset.cpus = \"zero\"\n", "plan.toml:3: cpuset.cpus: \"zero\" is not a list such as"),
         ("memory.limit_in_byte = 3\n", "plan.toml:3: no controller has a file"),
         ("memory.max = \"64Q\"\n", "plan.toml:3: memory.max: \"64Q\" is not a size"),
         ("task = \"nobody-of-that-name\"\n", "plan.toml:3: there is no user"),

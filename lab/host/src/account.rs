@@ -91,27 +91,3 @@ fn id(kind: &str, name: &str, file: &str) -> Result<u32, Error> {
         refused!("there is no {kind} {name:?} in {file}").advise("use the numeric id instead")
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn owners() {
-        let owner: Owner = "root:root".parse().unwrap();
-        assert_eq!(owner.ids().unwrap(), (Some(0), Some(0)));
-        assert_eq!("7".parse::<Owner>().unwrap().ids().unwrap(), (Some(7), None));
-        assert_eq!(":8".parse::<Owner>().unwrap().ids().unwrap(), (None, Some(8)));
-        assert!(":".parse::<Owner>().is_err());
-        let error = "nobody-by-that-name".parse::<Owner>().unwrap().ids().unwrap_err();
-        assert!(error.to_string().contains("nobody-by-that-name"), "{error}");
-        assert_eq!(name(0, "/etc/passwd"), "root");
-    }
-
-    #[test]
-    fn modes() {
-        assert_eq!(mode("0640"), Ok(0o640));
-        assert_eq!(mode("775"), Ok(0o775));
-        assert!(mode("999").is_err() && mode("70000").is_err() && mode("").is_err());
-    }
-}

@@ -184,24 +184,3 @@ fn unknown(tree: &Tree, group: &Group, key: &str) -> Error {
     let lists = "\"dayfly cgroup get -a GROUP\" lists the files".to_owned();
     suggest(error, key, key::names().chain(files.iter().map(String::as_str)), lists)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn write(file: &str, value: &str) -> Write {
-        Write { file: PathBuf::from(file), value: value.to_owned(), source: String::new() }
-    }
-
-    #[test]
-    fn cpus_that_do_not_exist() {
-        let topology = Topology::read("").unwrap();
-        let check = |file, value| check_placement(&write(file, value), &topology);
-        assert!(check("/x/cpuset.cpus", "0").is_ok() && check("/x/cpuset.mems", "0").is_ok());
-        let error = check("/x/cpuset.cpus", "0,4000-4001").unwrap_err();
-        assert!(error.starts_with("CPUs 4000-4001 do not exist"), "{error}");
-        assert!(check("/x/cpuset.mems", "77").unwrap_err().starts_with("memory node 77 does"));
-        assert!(check("/x/cpuset.cpus", "zero").is_err());
-        assert!(check("/x/cpu.shares", "zero").is_ok());
-    }
-}

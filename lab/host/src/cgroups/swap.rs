@@ -161,26 +161,3 @@ fn refused(error: Error, file: &Path) -> Error {
     let name = file.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     error.advise(format!("the exchange is undone; check the siblings of {name}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grow_before_shrink() {
-        let list = |text| List::parse(text).unwrap();
-        let lists = (list("0-3"), list("4-35"));
-        let steps = order("cpuset.cpus", Path::new("/a"), Path::new("/b"), lists);
-        let steps: Vec<_> =
-            steps.iter().map(|(file, value)| format!("{} {value}", file.display())).collect();
-        assert_eq!(
-            steps,
-            [
-                "/a/cpuset.cpus 0-35",
-                "/b/cpuset.cpus 0-35",
-                "/a/cpuset.cpus 4-35",
-                "/b/cpuset.cpus 0-3"
-            ]
-        );
-    }
-}

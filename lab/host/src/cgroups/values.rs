@@ -123,8 +123,7 @@ fn files(directory: &Path, controller: Option<&str>) -> Vec<String> {
 /// # Errors
 /// An unknown group or key; values that are invalid, or that the kernel refuses.
 pub fn set(options: &Set) -> Result<(), Error> {
-    let groups = options.groups()?;
-    let settings = options.settings()?;
+    let (groups, settings) = options.parts()?;
     let tree = Tree::detect()?;
     let topology = Topology::read("")?;
     let settings = match &options.copy_from {

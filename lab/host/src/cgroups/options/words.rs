@@ -32,36 +32,26 @@ pub(super) fn setting(text: &str) -> Result<Setting, String> {
 }
 
 impl Set {
-    /// Returns the groups.
+    /// Returns the groups, and the values to set: none if they are copied from another group.
     ///
     /// # Errors
-    /// No group among the arguments.
-    pub fn groups(&self) -> Result<Vec<&Group>, String> {
-        let groups = self.words.iter().filter_map(|word| match word {
-            Word::Group(group) => Some(group),
-            Word::Setting(_) => None,
-        });
-        let groups: Vec<&Group> = groups.collect();
-        match groups.is_empty() {
-            true => Err("give a group and KEY=VALUE, such as: db memory.max=8G".into()),
-            false => Ok(groups),
+    /// No group among the arguments; neither a value nor a group to copy, or both.
+    pub fn parts(&self) -> Result<(Vec<&Group>, Vec<Setting>), String> {
+        let (mut groups, mut settings) = (Vec::new(), Vec::new());
+        for word in &self.words {
+            match word {
+                Word::Group(group) => groups.push(group),
+                Word::Setting(setting) => settings.push(setting.clone()),
+            }
         }
-    }
-
-    /// Returns the values to set; empty if they are copied from another group.
-    ///
-    /// # Errors
-    /// Neither a value nor a group to copy, or both.
-    pub fn settings(&self) -> Result<Vec<Setting>, String> {
-        let here = self.words.iter().filter_map(|word| match word {
-            Word::Group(_) => None,
-            Word::Setting(setting) => Some(setting),
-        });
-        let all: Vec<Setting> = here.chain(&self.more).cloned().collect();
-        match (all.is_empty(), &self.copy_from) {
-            (true, None) => Err("give KEY=VALUE, such as: db memory.max=8G; or --copy-from".into()),
-            (false, Some(_)) => Err("--copy-from sets everything: give no KEY=VALUE".into()),
-            _ => Ok(all),
+        settings.extend(self.more.iter().cloned());
+        match (groups.is_empty(), settings.is_empty(), &self.copy_from) {
+            (true, ..) => Err("give a group and KEY=VALUE, such as: db memory.max=8G".into()),
+            (_, true, None) => {
+                Err("give KEY=VALUE, such as: db memory.max=8G; or --copy-from".into())
+            }
+            (_, false, Some(_)) => Err("--copy-from sets everything: give no KEY=VALUE".into()),
+            _ => Ok((groups, settings)),
         }
     }
 }
@@ -123,69 +113,3 @@ impl Pin {
 }
 
 const PIN: &str = "give a group and the words for its CPUs, such as: db node:0";
-
-#[cfg(test)]
-mod tests {
-    use super::super::CgroupCommand;
-    use super::*;
-    use crate::options::{Command, Options};
-    use clap::Parser;
-
-    fn parsed(line: &str) -> CgroupCommand {
-        let words = ["dayfly", "cgroup"].into_iter().chain(line.split(' '));
-        match Options::try_parse_from(words).unwrap().command {
-            Command::Cgroup(command) => command,
-            Command::Host(_) => panic!("{line}"),
-        }
-    }
-
-    /// Returns the groups of a command line and its other arguments, or the error.
-    fn parts(line: &str) -> Result<String, String> {
-        let names =
-            |groups: &[Group]| -> Vec<String> { groups.iter().map(Group::to_string).collect() };
-        match parsed(line) {
-            CgroupCommand::Set(set) => {
-                let groups: Vec<Group> = set.groups()?.into_iter().cloned().collect();
-                Ok(format!("{:?} {:?}", names(&groups), set.settings()?))
-            }
-            CgroupCommand::Exec(exec) => {
-                exec.parts().map(|(groups, rest)| format!("{:?} {rest:?}", names(&groups)))
-            }
-            CgroupCommand::Classify(classify) => {
-                classify.parts().map(|(groups, pids)| format!("{:?} {pids:?}", names(&groups)))
-            }
-            CgroupCommand::Pin(pin) => pin.parts().map(|(group, words)| format!("{group} {words}")),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn groups_and_other_words() {
-        let set = r#"["a", "b"] [("memory.max", "8M")]"#;
-        for (line, expected) in [
-            ("set a b memory.max=8M", set),
-            ("set memory.max=8M a b", set),
-            ("set -r memory.max=8M a b", set),
-            ("exec a/b ls -l", r#"["a/b"] ["ls", "-l"]"#),
-            ("exec -g a/b ls -l", r#"["a/b"] ["ls", "-l"]"#),
-            ("exec --group a/b -- ls -l", r#"["a/b"] ["ls", "-l"]"#),
-            ("classify a 1 2", r#"["a"] [1, 2]"#),
-            ("classify -g a 1 2", r#"["a"] [1, 2]"#),
-            ("pin db node:0,cores:4", "db node:0,cores:4"),
-            ("pin db=node:0,cores:4", "db node:0,cores:4"),
-        ] {
-            assert_eq!(parts(line).as_deref(), Ok(expected), "{line}");
-        }
-        for (line, says) in [
-            ("set a", "give KEY=VALUE"),
-            ("set --copy-from b a memory.max=8M", "give no KEY=VALUE"),
-            ("set memory.max=8M", "give a group"),
-            ("exec a", "such as"),
-            ("classify 1 x", "\"x\" is no PID"),
-            ("pin db", PIN),
-        ] {
-            let error = parts(line).unwrap_err();
-            assert!(error.contains(says), "{line}: {error}");
-        }
-    }
-}
