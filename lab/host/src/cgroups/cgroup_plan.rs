@@ -5,6 +5,7 @@
 pub mod cgconfig;
 pub mod toml;
 
+use super::error::suggest;
 use super::group::Group;
 use crate::account::{self, Owner};
 use crate::cgroups::options::Ownership;
@@ -102,6 +103,12 @@ impl Source {
     /// Returns an error about this line.
     pub fn error(&self, reason: impl Into<String>) -> Error {
         Error::at(&*self.file, self.line, reason)
+    }
+
+    /// Returns the error that there is no `what` of this name. The advice lists the known names, and `more`.
+    fn unknown(&self, what: &str, name: &str, known: &[&str], more: &str) -> Error {
+        let error = self.error(format!("there is no {what} {name:?}"));
+        suggest(error, name, known, format!("there are {}{more}", known.join(", ")))
     }
 }
 

@@ -171,6 +171,13 @@ pub struct Ownership {
     pub task_mode: Option<u32>,
 }
 
+impl Ownership {
+    /// Returns the owner that is called `task` or `admin`.
+    pub fn owner(&mut self, whose: &str) -> &mut Option<Owner> {
+        if whose == "task" { &mut self.task } else { &mut self.admin }
+    }
+}
+
 /// `classify`.
 #[derive(Debug, Args)]
 pub struct Classify {

@@ -5,7 +5,6 @@
 //! hierarchy of that controller.
 
 use super::*;
-use crate::cgroups::error::suggest;
 
 /// Returns whether a text looks more like this format than like TOML.
 pub fn looks_like(text: &str) -> bool {
@@ -30,7 +29,7 @@ pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
     };
     let mut plan = CgroupPlan::default();
     let mut default = Ownership::default();
-    while let Some(Token { kind, source }) = parser.next() {
+    while let Some((kind, source)) = parser.next() {
         match kind {
             Kind::Word(section) => match section.as_str() {
                 "mount" => parser.mounts(&mut plan)?,
@@ -44,7 +43,7 @@ pub fn parse(text: &str, path: &Path) -> Result<CgroupPlan, Error> {
                 }
                 other => {
                     let known = ["mount", "group", "template", "default"];
-                    return Err(unknown(&source, "section", other, &known));
+                    return Err(source.unknown("section", other, &known, ""));
                 }
             },
             Kind::Sign(sign) => return Err(source.error(format!("a section, not {sign:?}"))),
@@ -59,11 +58,8 @@ enum Kind {
     Sign(char),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Token {
-    kind: Kind,
-    source: Source,
-}
+/// A token and its line.
+type Token = (Kind, Source);
 
 fn tokens(text: &str, path: &Path) -> Result<Vec<Token>, Error> {
     let file: Rc<str> = path.display().to_string().into();
@@ -91,7 +87,7 @@ fn tokens(text: &str, path: &Path) -> Result<Vec<Token>, Error> {
                     Kind::Word(word.to_owned())
                 }
             };
-            tokens.push(Token { kind, source: source.clone() });
+            tokens.push((kind, source.clone()));
             rest = rest.trim_start();
         }
     }
@@ -114,33 +110,29 @@ impl Parser {
     }
 
     fn required(&mut self, what: &str) -> Result<Token, Error> {
-        let last = self.tokens.last().map_or(1, |token| token.source.line);
-        let file = Rc::clone(&self.file);
-        self.next().ok_or_else(|| {
-            Source { file, line: last }.error(format!("the file ends where {what} should be"))
-        })
+        let line = self.tokens.last().map_or(1, |(_, source)| source.line);
+        let end = Source { file: Rc::clone(&self.file), line };
+        self.next().ok_or_else(|| end.error(format!("the file ends where {what} should be")))
     }
 
     fn sign(&mut self, sign: char) -> Result<(), Error> {
-        let token = self.required(&format!("{sign:?}"))?;
-        match token.kind {
-            Kind::Sign(found) if found == sign => Ok(()),
-            Kind::Sign(found) => Err(token.source.error(format!("{sign:?}, not {found:?}"))),
-            Kind::Word(word) => Err(token.source.error(format!("{sign:?}, not {word:?}"))),
+        match self.required(&format!("{sign:?}"))? {
+            (Kind::Sign(found), _) if found == sign => Ok(()),
+            (Kind::Sign(found), at) => Err(at.error(format!("{sign:?}, not {found:?}"))),
+            (Kind::Word(word), at) => Err(at.error(format!("{sign:?}, not {word:?}"))),
         }
     }
 
     fn word(&mut self, what: &str) -> Result<Named, Error> {
-        let token = self.required(what)?;
-        match token.kind {
-            Kind::Word(word) => Ok((word, token.source)),
-            Kind::Sign(sign) => Err(token.source.error(format!("{what}, not {sign:?}"))),
+        match self.required(what)? {
+            (Kind::Word(word), source) => Ok((word, source)),
+            (Kind::Sign(sign), source) => Err(source.error(format!("{what}, not {sign:?}"))),
         }
     }
 
     /// Reads a word; returns `None` at the end of the block.
     fn word_or_end(&mut self, what: &str) -> Result<Option<Named>, Error> {
-        if self.tokens.get(self.at).is_some_and(|token| token.kind == Kind::Sign('}')) {
+        if self.tokens.get(self.at).is_some_and(|(kind, _)| *kind == Kind::Sign('}')) {
             self.at += 1;
             return Ok(None);
         }
@@ -151,7 +143,7 @@ impl Parser {
     fn value(&mut self) -> Result<Named, Error> {
         self.sign('=')?;
         let (mut value, source) = self.word("a value")?;
-        while let Some(Token { kind: Kind::Word(more), .. }) = self.tokens.get(self.at) {
+        while let Some((Kind::Word(more), _)) = self.tokens.get(self.at) {
             value = format!("{value} {more}");
             self.at += 1;
         }
@@ -207,7 +199,7 @@ impl Parser {
         let mut ownership = Ownership::default();
         while let Some((section, at)) = self.word_or_end("perm")? {
             if section != "perm" {
-                return Err(unknown(&at, "section of default", &section, &["perm"]));
+                return Err(at.unknown("section of default", &section, &["perm"], ""));
             }
             ownership = self.permissions(ownership)?;
         }
@@ -221,7 +213,7 @@ impl Parser {
             let is_task = match whose.as_str() {
                 "task" => true,
                 "admin" => false,
-                other => return Err(unknown(&source, "part of perm", other, &["task", "admin"])),
+                other => return Err(source.unknown("part of perm", other, &["task", "admin"], "")),
             };
             self.sign('{')?;
             let mut owner = Owner::default();
@@ -236,13 +228,13 @@ impl Parser {
                     ("dperm", false) => ownership.directory_mode = Some(mode()?),
                     (other, _) => {
                         let known = ["uid", "gid", "fperm", "dperm"];
-                        return Err(unknown(&source, "key of perm", other, &known));
+                        return Err(source.unknown("key of perm", other, &known, ""));
                     }
                 }
             }
             if owner != Owner::default() {
                 self.places.push((whose.clone(), source.clone()));
-                *(if is_task { &mut ownership.task } else { &mut ownership.admin }) = Some(owner);
+                *ownership.owner(&whose) = Some(owner);
             }
         }
         Ok(ownership)
@@ -253,11 +245,6 @@ impl Parser {
 fn qualified(controller: &str, key: String) -> String {
     let has_prefix = key.contains('.') || matches!(key.as_str(), "notify_on_release" | "tasks");
     if has_prefix { key } else { format!("{controller}.{key}") }
-}
-
-fn unknown(source: &Source, what: &str, word: &str, known: &[&str]) -> Error {
-    let error = source.error(format!("there is no {what} {word:?}"));
-    suggest(error, word, known, format!("there are {}", known.join(", ")))
 }
 
 #[cfg(test)]

@@ -23,7 +23,6 @@
 //! ```
 
 use super::*;
-use crate::cgroups::error::suggest;
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue};
 use spec::word;
@@ -116,7 +115,7 @@ impl Files {
                 "template" => tables(&mut self.templates, node)?,
                 other => {
                     let known = ["include", "group", "template"];
-                    return Err(unknown(&text.source(key.span().start), other, &known));
+                    return Err(text.source(key.span().start).unknown("key", other, &known, MORE));
                 }
             }
         }
@@ -225,10 +224,6 @@ impl Raw {
             Self { plan: GroupPlan { source, ..GroupPlan::default() }, ..Self::default() };
         let plan = &mut raw.plan;
         for (key, source, node) in node.table()? {
-            let owner = || {
-                let owner = node.string()?.parse();
-                owner.map(Some).map_err(|reason: String| source.error(reason))
-            };
             match key {
                 "template" => raw.template = Some((node.string()?, source)),
                 "parent" => raw.parent = Some((node.string()?, source)),
@@ -245,13 +240,11 @@ impl Raw {
                     let (key, value) = ("pin".to_owned(), node.string()?);
                     plan.pin = Some(Setting { key, value, source });
                 }
-                "task" => {
-                    plan.ownership.task = owner()?;
-                    plan.places.push(("task".to_owned(), source));
-                }
-                "admin" => {
-                    plan.ownership.admin = owner()?;
-                    plan.places.push(("admin".to_owned(), source));
+                "task" | "admin" => {
+                    let owner = node.string()?.parse();
+                    let owner = owner.map_err(|reason: String| source.error(reason))?;
+                    *plan.ownership.owner(key) = Some(owner);
+                    plan.places.push((key.to_owned(), source));
                 }
                 "modes" => modes(&mut plan.ownership, node)?,
                 name => flatten(name, source, node, &mut plan.settings)?,
@@ -297,7 +290,9 @@ fn modes(ownership: &mut Ownership, node: Node<'_>) -> Result<(), Error> {
             "directory" => &mut ownership.directory_mode,
             "files" => &mut ownership.file_mode,
             "tasks" => &mut ownership.task_mode,
-            other => return Err(unknown(&source, other, &["directory", "files", "tasks"])),
+            other => {
+                return Err(source.unknown("key", other, &["directory", "files", "tasks"], MORE));
+            }
         };
         *place = Some(mode);
     }
@@ -307,6 +302,9 @@ fn modes(ownership: &mut Ownership, node: Node<'_>) -> Result<(), Error> {
 /// The keys of a group that are not files.
 const KEYS: [&str; 8] =
     ["template", "parent", "make_parent", "controllers", "pin", "task", "admin", "modes"];
+
+/// What a group may contain beside them.
+const MORE: &str = ", and CONTROLLER.FILE";
 
 /// Turns `memory = { swap = { max = 0 } }` into `memory.swap.max`. Values are not checked here.
 fn flatten(
@@ -323,7 +321,7 @@ fn flatten(
             }
         }
         DeValue::Array(_) => settings.extend(node.strings()?.into_iter().map(setting)),
-        _ if !name.contains('.') => return Err(unknown(&source, name, &KEYS)),
+        _ if !name.contains('.') => return Err(source.unknown("key", name, &KEYS, MORE)),
         _ => settings.push(setting((node.scalar()?, source))),
     }
     Ok(())
@@ -403,11 +401,6 @@ impl<'a> Node<'a> {
             _ => Ok(vec![one(self)?]),
         }
     }
-}
-
-fn unknown(source: &Source, name: &str, known: &[&str]) -> Error {
-    let error = source.error(format!("there is no key {name:?}"));
-    suggest(error, name, known, format!("there are {}, and CONTROLLER.FILE", known.join(", ")))
 }
 
 #[cfg(test)]
