@@ -2,7 +2,7 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`table`], [`csv`] | tables as text, fields of CSV |
+//! | [`table`] | tables as text |
 //! | [`count`], [`size`] | numbers with nouns in singular or plural; sizes in the form in which users write them |
 //! | [`usage`], [`Format`] | parsing of command lines, and its errors; the form of the output |
 //! | [`interrupt`] | signals that end a program at its next step |
@@ -10,7 +10,6 @@
 //! | [`mod@say`], [`error`] | writing to standard output, errors |
 
 pub mod count;
-pub mod csv;
 pub mod error;
 mod format;
 pub mod interrupt;

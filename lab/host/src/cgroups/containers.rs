@@ -7,16 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A container with a process, and its group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Container {
-    /// The container's id.
-    pub id: String,
-    /// The group of the container's first process, or the ancestor group that is named by the
-    /// container's id.
-    pub group: Group,
-}
-
 /// A container as `dayfly list --format json` prints it; the pid is 0 if it has no process.
 #[derive(Debug, Deserialize)]
 struct Listed {
@@ -24,13 +14,14 @@ struct Listed {
     pid: i32,
 }
 
-/// Returns the containers of the state directory `root`, sorted by id. The default is the state directory of dayfly's
+/// Returns the ids of the containers of the state directory `root`, sorted, each with the group of the container's first
+/// process, or the ancestor group that is named by the container's id. The default is the state directory of dayfly's
 /// commands. Containers that share the group of this process are omitted, because other processes also use the group's
 /// resources.
 ///
 /// # Errors
 /// The program dayfly does not exist or fails.
-pub fn containers(root: Option<&Path>) -> Result<Vec<Container>, Error> {
+pub fn containers(root: Option<&Path>) -> Result<Vec<(String, Group)>, Error> {
     let failed = |cause| Error::system("execute", "dayfly list", cause);
     let dayfly = program::dayfly().ok_or_else(|| {
         refused!("no dayfly beside this program or in $PATH, to list the containers")
@@ -50,7 +41,7 @@ pub fn containers(root: Option<&Path>) -> Result<Vec<Container>, Error> {
     let found = found.filter_map(|Listed { id, pid }| {
         // A process that has ended meanwhile has no file.
         let path = path_of(&id, &groups_of(&pid.to_string())?, &own)?;
-        Some(Container { group: Group::at(&path).ok()?, id })
+        Some((id, Group::at(&path).ok()?))
     });
     Ok(found.collect())
 }

@@ -185,17 +185,10 @@ fn refuse(key: &str, version: Version) -> Result<(), String> {
 fn hugetlb(key: &str, version: Version) -> Option<String> {
     let rest = key.strip_prefix("hugetlb.")?;
     let (size, what) = rest.split_once('.')?;
-    let (what, reserved) = match what.strip_prefix("rsvd.") {
-        Some(what) => (what, "rsvd."),
-        None => (what, ""),
-    };
-    let what = match (what, version) {
-        ("limit_in_bytes" | "max", Version::V1) => "limit_in_bytes",
-        ("limit_in_bytes" | "max", Version::V2) => "max",
-        ("usage_in_bytes" | "current", Version::V1) => "usage_in_bytes",
-        ("usage_in_bytes" | "current", Version::V2) => "current",
-        _ => return None,
-    };
+    let (reserved, what) = what.strip_prefix("rsvd.").map_or(("", what), |what| ("rsvd.", what));
+    let mut pairs = [("limit_in_bytes", "max"), ("usage_in_bytes", "current")].into_iter();
+    let (v1, v2) = pairs.find(|(v1, v2)| [*v1, *v2].contains(&what))?;
+    let what = if version == Version::V1 { v1 } else { v2 };
     Some(format!("hugetlb.{size}.{reserved}{what}"))
 }
 

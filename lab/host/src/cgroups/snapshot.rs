@@ -117,25 +117,8 @@ fn belongings(directory: &Path) -> String {
     text
 }
 
-/// Formats a basic string of TOML, which is also valid as a key.
+/// Formats a basic string of TOML, which is also valid as a key. The strings of JSON have the same form, but may contain
+/// DEL.
 fn quoted(text: &str) -> String {
-    let escape = |c: char| match c {
-        '"' => "\\\"".to_owned(),
-        '\\' => "\\\\".to_owned(),
-        '\t' => "\\t".to_owned(),
-        c if c.is_control() => format!("\\u{:04X}", u32::from(c)),
-        c => c.to_string(),
-    };
-    format!("\"{}\"", text.chars().map(escape).collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn texts_of_toml() {
-        assert_eq!(quoted("a\"b\\c\td"), "\"a\\\"b\\\\c\\td\"");
-        assert_eq!(quoted("\u{1}"), "\"\\u0001\"");
-    }
+    serde_json::json!(text).to_string().replace('\x7f', "\\u007F")
 }

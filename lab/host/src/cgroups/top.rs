@@ -4,7 +4,6 @@ use super::containers::containers;
 use super::group::{Group, Tree};
 use super::usage::{Usage, known, size};
 use crate::cgroups::options::{Column, Record, Top, Watched};
-use report::csv::quoted;
 use report::interrupt::{self, Second};
 use report::{Error, Table, sayln};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -135,6 +134,14 @@ fn csv(now: Duration, usage: &Usage) -> String {
     )
 }
 
+/// Returns a name as a CSV field (RFC 4180), quoted if necessary.
+fn quoted(field: &str) -> String {
+    match field.contains(['"', ',', '\n']) {
+        true => format!("\"{}\"", field.replace('"', "\"\"")),
+        false => field.to_owned(),
+    }
+}
+
 /// Rejects groups or containers that don't exist at the start.
 fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
     if !watched.containers {
@@ -153,9 +160,9 @@ fn targets(tree: &Tree, watched: &Watched) -> Result<Vec<(String, Group)>, Error
     let words = &watched.groups;
     if watched.containers {
         let is_named = |id: &str| words.iter().any(|word| id.starts_with(&word.path));
-        let all = containers(watched.root.as_deref())?.into_iter();
-        let named = all.filter(|one| words.is_empty() || is_named(&one.id));
-        return Ok(named.map(|one| (one.id, one.group)).collect());
+        let mut all = containers(watched.root.as_deref())?;
+        all.retain(|(id, _)| words.is_empty() || is_named(id));
+        return Ok(all);
     }
     let all = [Group::default()];
     let tops = if words.is_empty() { &all[..] } else { words };
@@ -365,7 +372,7 @@ mod tests {
 
     #[test]
     fn lines_of_csv() {
-        let line = csv(Duration::from_millis(1500), &usage("a,b", 7, 8));
-        assert_eq!(line, "1.500,\"a,b\",0,,7,,,8,,,,,,,\n");
+        let line = csv(Duration::from_millis(1500), &usage("a,\"b", 7, 8));
+        assert_eq!(line, "1.500,\"a,\"\"b\",0,,7,,,8,,,,,,,\n");
     }
 }
