@@ -7,7 +7,7 @@ mod limits;
 pub mod machine;
 mod measured;
 mod mounts;
-mod probe;
+pub(crate) mod probe;
 pub mod screen;
 mod settings;
 pub mod verdict;
@@ -32,7 +32,15 @@ pub fn check(options: &Check) -> Result<ExitCode, Error> {
     let sections = look(&facts, measure)?;
     match options.format {
         Format::Table => say!("{}", screen::draw(&head(&facts), &sections, Look::of_stdout())),
-        Format::Json => sayln!("{:#}", json(&facts, &sections)),
+        Format::Json => {
+            let json = serde_json::json!({
+                "release": facts.release,
+                "sysroot": facts.root(),
+                "verdict": worst(&sections),
+                "sections": sections,
+            });
+            sayln!("{json:#}");
+        }
     }
     Ok(match worst(&sections) {
         Level::Good | Level::Note => ExitCode::SUCCESS,
@@ -66,13 +74,4 @@ fn head(facts: &Facts) -> String {
     let name = facts.text("/proc/sys/kernel/hostname").unwrap_or_else(|| "a host".to_owned());
     let cpus = facts.text("/sys/devices/system/cpu/online").unwrap_or_default();
     format!("{name}, Linux {}, CPUs {cpus}: effects on the start of containers", facts.release)
-}
-
-fn json(facts: &Facts, sections: &[Section]) -> serde_json::Value {
-    serde_json::json!({
-        "release": facts.release,
-        "sysroot": facts.root(),
-        "verdict": worst(sections),
-        "sections": sections,
-    })
 }

@@ -11,8 +11,11 @@ const STORES: [&str; 3] = ["/var/lib/dayfly", "/var/lib", "/usr"];
 /// Returns the verdicts on the kernel.
 pub fn section(facts: &Facts, layout: &Layout) -> Section {
     let systems = if facts.is_live() { probe::file_systems(&STORES) } else { None };
+    let version = if facts.since(5, 12) { "new" } else { "old" };
+    let identity = if facts.can(probe::pidfd_inode, (6, 9)) { "inode" } else { "start_time" };
+    let statmount = if facts.can(sys::probe::statmount, (6, 8)) { "there" } else { "missing" };
     let verdicts = vec![
-        version(facts),
+        Verdict::of("kernel.version", version).with("release", &facts.release),
         namespaces(facts),
         birth(facts, layout),
         Verdict::of("kernel.mount_namespace", "blank")
@@ -20,16 +23,11 @@ pub fn section(facts: &Facts, layout: &Layout) -> Section {
         idmap(facts, systems.as_ref()),
         layers(facts, systems.as_ref()),
         seal(facts),
-        identity(facts),
+        Verdict::of("kernel.pidfd", identity),
         kill(facts, layout),
-        statmount(facts),
+        Verdict::of("kernel.statmount", statmount),
     ];
     Section { title: "kernel", verdicts }
-}
-
-fn version(facts: &Facts) -> Verdict {
-    let case = if facts.since(5, 12) { "new" } else { "old" };
-    Verdict::of("kernel.version", case).with("release", &facts.release)
 }
 
 fn namespaces(facts: &Facts) -> Verdict {
@@ -104,11 +102,6 @@ fn seal(facts: &Facts) -> Verdict {
     Verdict::of("kernel.seal", case)
 }
 
-fn identity(facts: &Facts) -> Verdict {
-    let inode = facts.can(probe::pidfd_inode, (6, 9));
-    Verdict::of("kernel.pidfd", if inode { "inode" } else { "start_time" })
-}
-
 fn kill(facts: &Facts, layout: &Layout) -> Verdict {
     let child = layout.unified.as_ref().and_then(|top| {
         let mut paths = facts.names(top).into_iter().map(|name| format!("{top}/{name}"));
@@ -124,9 +117,4 @@ fn kill(facts: &Facts, layout: &Layout) -> Verdict {
         (false, false) => "frozen",
     };
     Verdict::of("kernel.cgroup_kill", case)
-}
-
-fn statmount(facts: &Facts) -> Verdict {
-    let there = facts.can(sys::probe::statmount, (6, 8));
-    Verdict::of("kernel.statmount", if there { "there" } else { "missing" })
 }

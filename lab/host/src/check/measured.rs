@@ -4,6 +4,7 @@
 mod migration;
 
 use self::migration::Migration;
+use super::probe::new_mount;
 use super::verdict::{Section, Verdict};
 use crate::dynmods::State;
 use crate::facts::Facts;
@@ -12,7 +13,6 @@ use crate::measure::progress::Progress;
 use crate::measure::statistics::median;
 use report::{Error, interrupt};
 use rustix::io::Errno;
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
         watch.add(name, move || made(kind));
     }
     watch.add("spawn", spawn);
-    watch.add("grace", grace_period);
+    watch.add("grace", || whole(|| membarrier(MembarrierCommand::Global)));
     if let Ok(migration) = &migration {
         watch.add("move", || migration.step());
         if migration.has_tasks() {
@@ -104,9 +104,7 @@ fn mqueue() -> Result<f64, Errno> {
     in_a_process(|| {
         unshare(CloneFlags::NEWIPC)?;
         let start = Instant::now();
-        let fs = fsopen(c"mqueue", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_create(&fs)?;
-        let mount = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+        let mount = new_mount(c"mqueue")?;
         let took = start.elapsed();
         // Closing the mount takes a grace period, which must not be measured.
         drop(mount);
@@ -124,10 +122,6 @@ fn spawn() -> Result<f64, Errno> {
     let mut program = Command::new("/bin/true");
     program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     whole(|| program.status().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO)))
-}
-
-fn grace_period() -> Result<f64, Errno> {
-    whole(|| membarrier(MembarrierCommand::Global))
 }
 
 /// Returns the duration of `work`.

@@ -144,9 +144,4 @@ mod tests {
         assert_eq!(overlay("lowerdir=/1:/2:/3,upperdir=/u"), 3);
         assert_eq!(overlay("lowerdir+=/0,lowerdir+=/1"), 2);
     }
-
-    #[test]
-    fn numbers_in_groups() {
-        assert_eq!([600, 20_200, 1_000_000].map(grouped), ["600", "20 200", "1 000 000"]);
-    }
 }

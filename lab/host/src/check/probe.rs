@@ -9,9 +9,10 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use std::ffi::CStr;
 use std::fs;
 use std::path::Path;
-use sys::mount::{MountAttr, attr, mount_setattr};
+use sys::mount::{MountAttr, mount_setattr};
 
 /// The ways in which the layers of a root filesystem can be combined, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +70,22 @@ fn detached(place: &str) -> Result<OwnedFd, Errno> {
     open_tree(CWD, place, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC)
 }
 
+/// Makes a detached mount of a new file system of this kind.
+pub(crate) fn new_mount(kind: &CStr) -> Result<OwnedFd, Errno> {
+    let fs = fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&fs)?;
+    fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+}
+
 /// Creates a detached tmpfs with directories in it.
 fn memory(names: &[String; 2]) -> Result<OwnedFd, Errno> {
-    let fs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&fs)?;
-    let tree = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    let tree = new_mount(c"tmpfs")?;
     names.iter().try_for_each(|name| mkdirat(&tree, name, Mode::from_raw_mode(0o755)))?;
     Ok(tree)
 }
 
 fn idmapped(tree: OwnedFd, users: &OwnedFd) -> Result<OwnedFd, Errno> {
-    let map =
-        MountAttr { set: attr::IDMAP, userns_fd: users.as_raw_fd() as u64, ..MountAttr::default() };
-    mount_setattr(tree.as_fd(), false, &map)?;
+    mount_setattr(tree.as_fd(), false, &MountAttr::id_mapped(users.as_fd()))?;
     Ok(tree)
 }
 

@@ -39,14 +39,13 @@ pub fn draw(head: &str, sections: &[Section], look: Look) -> String {
     let names = widest(|it| it.name).unwrap_or(0);
     let facts =
         widest(|it| &it.fact).unwrap_or(0).min((look.width.saturating_sub(names + 8)) * 45 / 100);
-    let columns =
-        Columns { names, facts, whys: look.width.saturating_sub(names + facts + 8).max(NARROW) };
+    let columns = [names, facts, look.width.saturating_sub(names + facts + 8).max(NARROW)];
     let mut text = String::new();
     let _ = writeln!(text, "{head}");
     for section in sections {
         let _ = writeln!(text, "\n{}", paint(section.title, "1", look));
         for verdict in &section.verdicts {
-            columns.write(&mut text, verdict, look);
+            write_lines(&mut text, verdict, columns, look);
         }
     }
     let count = |level| all().filter(|verdict| verdict.level == level).count();
@@ -61,39 +60,29 @@ pub fn draw(head: &str, sections: &[Section], look: Look) -> String {
     text
 }
 
-struct Columns {
-    names: usize,
-    facts: usize,
-    whys: usize,
-}
-
-impl Columns {
-    fn write(&self, text: &mut String, verdict: &Verdict, look: Look) {
-        let Verdict { level, name, fact, why, fix, .. } = verdict;
-        let (mark, colour) = match level {
-            Level::Good => ("✓", "32"),
-            Level::Note => ("·", "36"),
-            Level::Warning => ("!", "33"),
-            Level::Error => ("✗", "31"),
-        };
-        let mark = paint(mark, colour, look);
-        let (facts, whys) = (wrap(fact, self.facts), wrap(why, self.whys));
-        for line in 0..facts.len().max(whys.len()) {
-            let first = line == 0;
-            let (mark, name) = if first { (mark.as_str(), *name) } else { (" ", "") };
-            let fact = facts.get(line).map_or("", String::as_str);
-            let why = whys.get(line).map_or("", String::as_str);
-            let (names, width) = (self.names, self.facts);
-            let whole =
-                format!(" {mark} {name:<names$}  {fact:<width$}  {}", paint(why, "2", look));
-            let _ = writeln!(text, "{}", whole.trim_end());
-        }
-        for fix in fix {
-            // A command stays on one line, so that it can be copied. A long one begins farther left, so that it fits.
-            let room = look.width.saturating_sub(fix.chars().count() + 2);
-            let indent = (self.names + 5).min(room).max(1);
-            let _ = writeln!(text, "{:indent$}{} {fix}", "", paint("→", colour, look));
-        }
+/// Adds the lines of a verdict, with columns of these widths for names, facts and effects.
+fn write_lines(text: &mut String, verdict: &Verdict, [names, width, whys]: [usize; 3], look: Look) {
+    let Verdict { level, name, fact, why, fix, .. } = verdict;
+    let (mark, colour) = match level {
+        Level::Good => ("✓", "32"),
+        Level::Note => ("·", "36"),
+        Level::Warning => ("!", "33"),
+        Level::Error => ("✗", "31"),
+    };
+    let (facts, whys) = (wrap(fact, width), wrap(why, whys));
+    for line in 0..facts.len().max(whys.len()) {
+        let (mark, name) =
+            if line == 0 { (paint(mark, colour, look), *name) } else { (" ".to_owned(), "") };
+        let fact = facts.get(line).map_or("", String::as_str);
+        let why = paint(whys.get(line).map_or("", String::as_str), "2", look);
+        let whole = format!(" {mark} {name:<names$}  {fact:<width$}  {why}");
+        let _ = writeln!(text, "{}", whole.trim_end());
+    }
+    for fix in fix {
+        // A command stays on one line, so that it can be copied. A long one begins farther left, so that it fits.
+        let room = look.width.saturating_sub(fix.chars().count() + 2);
+        let indent = (names + 5).min(room).max(1);
+        let _ = writeln!(text, "{:indent$}{} {fix}", "", paint("→", colour, look));
     }
 }
 
@@ -123,13 +112,6 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn words_are_wrapped() {
-        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
-        assert_eq!(wrap("onetwothree", 7), ["onetwothree"]);
-        assert!(wrap("", 7).is_empty());
-    }
 
     /// Draws verdicts, each with a name, level, fact, effect and advice.
     fn drawn(width: usize, verdicts: &[(&'static str, Level, &str, &str, &[&str])]) -> String {

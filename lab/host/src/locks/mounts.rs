@@ -4,13 +4,13 @@
 //! lock, but not RCU grace periods.
 
 use super::team;
+use crate::check::probe::new_mount;
 use report::Error;
 use rustix::fd::OwnedFd;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MountPropagationFlags, MoveMountFlags,
-    OpenTreeFlags, UnmountFlags, fsconfig_create, fsmount, fsopen, mount_change, move_mount,
+    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change, move_mount,
     open_tree, unmount,
 };
 use std::time::Duration;
@@ -46,9 +46,7 @@ struct Place {
 fn prepare() -> Result<Place, Errno> {
     sys::ns::unshare(CloneFlags::NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
-    let fs = fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    fsconfig_create(&fs)?;
-    let tree = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
+    let tree = new_mount(c"tmpfs")?;
     let names: Vec<String> = (0..LAYERS).map(|layer| format!("layers/{layer}")).collect();
     for name in ["layers"].into_iter().chain(names.iter().map(String::as_str)) {
         mkdirat(&tree, name, Mode::from_raw_mode(0o700))?;
