@@ -336,6 +336,7 @@ fn locks_short(bed: &Bed) {
     assert!(text.contains("all CPUs") && width && text.contains("→ start from "), "{text}");
     let picture = fs::read_to_string(&svg).expect("picture");
     assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"));
+    assert!(picture.contains("a turn at one lock") && picture.contains("a mount and its unmount"));
     let call = ["host", "locks", "--time", "10", "--work", "lock", "--format", "json"];
     let report: Value =
         serde_json::from_str(&bed.call_bare(&call).run().ok().stdout).expect("JSON");

@@ -1,7 +1,7 @@
 //! `dayfly host limit`: the limit on concurrent starts.
 
 use crate::locks;
-use crate::options::{Limit as Command, SetLimit, Width};
+use crate::options::{Limit as Command, Locks, SetLimit, Width, Work};
 use report::count::counted;
 use report::{Error, Format, sayln};
 use rustix::io::Errno;
@@ -66,9 +66,9 @@ fn set(options: &SetLimit) -> Result<(), Error> {
 
 /// Measures this host, and returns the smallest number of concurrent starts whose throughput is nearly the best.
 fn measured() -> Result<u16, Error> {
-    let width = locks::measured_width()?;
-    let width = width.and_then(|width| u16::try_from(width).ok());
-    width.ok_or_else(|| {
+    let (curves, _) = locks::measure(&[Work::Mounts], Locks::TIME)?;
+    let width = locks::advise(&curves).iter().find_map(|advice| advice.starts);
+    width.and_then(|width| u16::try_from(width).ok()).ok_or_else(|| {
         refused!("the curves of this host allow no advice on the number of starts")
             .advise("give a number instead of auto")
     })

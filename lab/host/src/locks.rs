@@ -108,29 +108,15 @@ pub fn locks(options: &Locks) -> Result<(), Error> {
     Ok(())
 }
 
-/// Measures the curves for the work `mounts`. Returns the number of concurrent starts that they advise, or `None` if
-/// there is no advice.
-///
-/// # Errors
-/// As [`locks`].
-pub fn measured_width() -> Result<Option<usize>, Error> {
-    let (curves, _) = measure(&[Work::Mounts], Locks::TIME)?;
-    Ok(advise(&curves).iter().find_map(|advice| advice.starts))
-}
+/// The curves of each work; and the placements without curves of their own, each with the name of the measured
+/// placement that has the same CPUs.
+pub type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
 
 /// Measures the curves of these works, for `time` per number of threads.
 ///
 /// # Errors
 /// As [`locks`].
-pub fn curves(works: &[Work], time: Duration) -> Result<Vec<Curve>, Error> {
-    Ok(measure(works, time)?.0)
-}
-
-/// The curves of each work; and the placements without curves of their own, each with the name of the measured
-/// placement that has the same CPUs.
-type Measured = (Vec<Curve>, Vec<(&'static str, &'static str)>);
-
-fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
+pub fn measure(works: &[Work], time: Duration) -> Result<Measured, Error> {
     interrupt::catch(Second::Waits)?;
     let topology = Topology::read("")?;
     let own = rustix::thread::sched_getaffinity(None)
@@ -242,18 +228,5 @@ mod tests {
         assert_eq!(numbers(1).collect::<Vec<_>>(), [1]);
         assert_eq!(numbers(2).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(numbers(96).collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 96]);
-    }
-
-    #[test]
-    fn a_lock_is_measured() {
-        let cpu = rustix::thread::sched_getcpu() as u32;
-        let placement = Placement { name: "one", cpus: [cpu].into_iter().collect() };
-        let curve = curve(Work::Lock, &placement, Duration::from_millis(10)).unwrap();
-        assert_eq!(curve.points.len(), 1);
-        assert!(curve.points[0].turn_us > 0.0);
-        assert!(picture(std::slice::from_ref(&curve)).unwrap().contains("</svg>"));
-        let mounts = Curve { work: "mounts", ..curve.clone() };
-        let both = picture(&[curve, mounts]).unwrap();
-        assert!(both.contains("a turn at one lock") && both.contains("a mount and its unmount"));
     }
 }

@@ -151,7 +151,7 @@ pub fn command(options: &Options) -> Result<(), Error> {
 /// Measures the curve of mounts, or the curve of the lock if the user may not mount.
 fn measure(time: Duration) -> Result<Vec<Curve>, Error> {
     let work = if rustix::process::geteuid().is_root() { Work::Mounts } else { Work::Lock };
-    locks::curves(&[work], time)
+    locks::measure(&[work], time).map(|(curves, _)| curves)
 }
 
 fn document(

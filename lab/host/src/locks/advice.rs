@@ -40,7 +40,7 @@ pub fn advise(curves: &[Curve]) -> Vec<Advice> {
     let knee = if placed { width(best).unwrap_or(widest) } else { widest };
     let any = |why: &str| (None, format!("start from any CPU: {why}"));
     let (cpus, text) = match placed {
-        true => about_cpus(all, best, widest, knee),
+        true => about_cpus(all, best),
         false if decisive.len() == 1 => any("all CPUs of this host are equally close"),
         false => any("no placement has a higher throughput than all CPUs"),
     };
@@ -66,19 +66,20 @@ fn width(curve: &Curve) -> Option<Point> {
     curve.points.iter().take_while(cheap).last().copied()
 }
 
-/// Returns the placement with the best throughput if it is clearly better than all CPUs; if not, returns all CPUs. For
-/// mounts, throughputs with the advised numbers of threads are compared; for the lock, those with a thread on every
-/// CPU.
+/// Returns the placement with the best throughput if it is clearly better than all CPUs; if not, returns all CPUs.
 fn best<'a>(curves: &[&'a Curve]) -> Option<&'a Curve> {
-    let done = |curve: &Curve| match curve.work {
-        "mounts" => width(curve).map_or(0.0, |point| point.per_second),
-        _ => curve.points.last().map_or(0.0, |point| point.per_second),
-    };
     let first = curves.first()?;
     // A placement with a single CPU has no contention, but a single CPU is not enough to start containers from.
     let others = curves.iter().skip(1).filter(|curve| curve.cpus.len() > 1);
     let best = others.max_by(|one, other| done(one).total_cmp(&done(other)));
     Some(best.filter(|curve| done(curve) > done(first) * BETTER).unwrap_or(first))
+}
+
+/// Returns the throughput by which placements are compared: for mounts, with the advised number of threads; for the
+/// lock, with a thread on every CPU.
+fn done(curve: &Curve) -> f64 {
+    let point = if curve.work == "mounts" { width(curve) } else { curve.points.last().copied() };
+    point.map_or(0.0, |point| point.per_second)
 }
 
 fn about_width(curve: &Curve, knee: Point) -> String {
@@ -118,12 +119,8 @@ fn about_width(curve: &Curve, knee: Point) -> String {
     }
 }
 
-fn about_cpus(all: &Curve, best: &Curve, widest: Point, knee: Point) -> (Option<String>, String) {
-    let done = |curve: &Curve, knee: Point| match curve.work {
-        "mounts" => knee.per_second,
-        _ => curve.points.last().map_or(knee.per_second, |point| point.per_second),
-    };
-    let times = done(best, knee) / done(all, widest);
+fn about_cpus(all: &Curve, best: &Curve) -> (Option<String>, String) {
+    let times = done(best) / done(all);
     let (cpus, name) = (best.cpus.to_string(), best.placement);
     let text = format!(
         "start from CPUs {cpus} ({name}), with {times:.1} times the throughput of all CPUs: \

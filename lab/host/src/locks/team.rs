@@ -21,7 +21,7 @@ pub fn round<T>(
     turn: impl Fn(&mut T) -> Result<(), Errno> + Sync,
 ) -> Result<f64, Error> {
     let (together, over) = (Barrier::new(cpus.len() + 1), AtomicBool::new(false));
-    let member = |cpu: u32| {
+    let member = &|cpu: u32| {
         let here = cpu_set(std::iter::once(cpu));
         let ready = sched_setaffinity(None, &here).and_then(|()| prepare());
         // A thread whose preparation failed waits at the barrier as well, so that the others do not wait for ever.
@@ -37,15 +37,7 @@ pub fn round<T>(
         Ok::<_, Errno>((start.elapsed(), turns))
     };
     let results = thread::scope(|scope| {
-        let members: Vec<_> = cpus
-            .iter()
-            .map(|&cpu| {
-                scope.spawn({
-                    let member = &member;
-                    move || member(cpu)
-                })
-            })
-            .collect();
+        let members: Vec<_> = cpus.iter().map(|&cpu| scope.spawn(move || member(cpu))).collect();
         together.wait();
         thread::sleep(time);
         over.store(true, Ordering::Relaxed);
