@@ -38,10 +38,6 @@ pub struct Report {
 pub struct Process {
     /// The pid of the process in our PID namespace.
     pub pid: i32,
-    /// The process or thread that created the process.
-    pub parent: Option<i32>,
-    /// The total number of threads of the process.
-    pub threads: usize,
     /// The counts of the process, one element per program. The first element of a descendant is the program that it
     /// inherits from its parent and runs until its first execve(2). If the process executed the container's own
     /// program, that program is the last element, without counts.
@@ -70,19 +66,13 @@ pub struct Tally {
     pub failed: u64,
 }
 
-impl std::ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.failed += other.failed;
-    }
-}
-
 impl Report {
     /// Returns the system calls of all processes by name.
     pub fn by_name(&self) -> BTreeMap<&'static str, Tally> {
         let mut sum: BTreeMap<&'static str, Tally> = BTreeMap::new();
         for (name, tally) in self.images().flat_map(|image| &image.calls) {
-            *sum.entry(name).or_default() += *tally;
+            let sum = sum.entry(name).or_default();
+            (sum.calls, sum.failed) = (sum.calls + tally.calls, sum.failed + tally.failed);
         }
         sum
     }
@@ -166,9 +156,6 @@ impl Counter {
     fn born(&mut self, pid: Pid, parent: Option<Pid>, process: Pid) {
         if let Some(place) = self.places.get(&process).copied().filter(|_| process != pid) {
             self.places.insert(pid, place);
-            if let Some(process) = self.process(pid) {
-                process.threads += 1;
-            }
             return;
         }
         let command =
@@ -176,8 +163,6 @@ impl Counter {
         self.places.insert(pid, self.processes.len());
         self.processes.push(Process {
             pid: pid.as_raw_pid(),
-            parent: parent.map(Pid::as_raw_pid),
-            threads: 1,
             images: vec![Image { command: command.unwrap_or_default(), ..Image::default() }],
             end: End::Left,
         });

@@ -268,11 +268,6 @@ impl<'a> Follower<'a> {
         self.resume(pid, 0)
     }
 
-    /// Returns whether instructions are being counted.
-    fn steps_now(&self) -> bool {
-        matches!(self.mode, Mode::Instructions { bound } if self.executed && self.steps < bound)
-    }
-
     /// Returns whether a SIGTRAP of this tracee is the end of a single step.
     fn has_stepped(&self, pid: Pid) -> bool {
         self.tracees.get(&pid).is_some_and(|tracee| tracee.steps)
@@ -280,10 +275,9 @@ impl<'a> Follower<'a> {
 
     fn resume(&mut self, pid: Pid, signal: i32) -> Result<(), Error> {
         let how = match self.mode {
-            _ if !self.executed => Resume::Freely,
-            _ if !self.listener.hears_calls_of(pid) => Resume::Freely,
+            _ if !self.executed || !self.listener.hears_calls_of(pid) => Resume::Freely,
             Mode::Syscalls => Resume::ToCall,
-            Mode::Instructions { .. } if self.steps_now() => Resume::ByStep,
+            Mode::Instructions { bound } if self.steps < bound => Resume::ByStep,
             Mode::Instructions { .. } => Resume::Freely,
         };
         if let Some(tracee) = self.tracees.get_mut(&pid) {
