@@ -3,26 +3,23 @@
 
 use super::text::{cache_name, megabytes};
 use super::{Hardware, Node};
-use crate::measure::chart::{Boxes, Cell, Matrix, Outer, Tray};
+use crate::measure::chart::{Boxes, Cell, Outer, Tray};
 use report::count::counted;
 use topology::List;
-
-/// The meanings of the CPUs' colours, which are numbered in this order.
-const KINDS: [&str; 3] =
-    ["CPU; CPUs that touch share a core", "isolated from the scheduler", "offline"];
 
 /// Returns the picture of `hardware`.
 pub(super) fn of(hardware: &Hardware) -> Boxes {
     let mut boxes: Vec<Outer> = hardware.nodes.iter().map(|node| outer(hardware, node)).collect();
     let offline = &hardware.cpus.offline;
     if !offline.is_empty() {
-        let cells = offline.iter().map(|cpu| vec![Cell { text: cpu.to_string(), kind: 2 }]);
+        let cells = offline.iter().map(|cpu| vec![(cpu.to_string(), 2)]);
         let tray =
             Tray { title: "node and cache are not known".to_owned(), groups: cells.collect() };
         boxes.push(Outer { title: "offline".to_owned(), note: String::new(), trays: vec![tray] });
     }
     let known = hardware.nodes.iter().all(|node| !node.distances.is_empty());
-    let rows = |node: &Node| node.distances.iter().map(u32::to_string).collect();
+    let distances = |node: &Node| node.distances.iter().map(u32::to_string).collect();
+    let row = |node: &Node| known.then(|| (node.id.to_string(), distances(node)));
     Boxes {
         title: format!(
             "{}, {}, {}, CPUs {}",
@@ -31,18 +28,15 @@ pub(super) fn of(hardware: &Hardware) -> Boxes {
             counted(hardware.caches().filter(|(_, it)| it.is_known).count(), "level 3 cache"),
             hardware.cpus.online,
         ),
-        kinds: KINDS.map(str::to_owned).to_vec(),
         boxes,
-        matrix: known.then(|| Matrix {
-            title: "distances between nodes".to_owned(),
-            labels: hardware.nodes.iter().map(|node| node.id.to_string()).collect(),
-            rows: hardware.nodes.iter().map(rows).collect(),
-        }),
+        matrix: hardware.nodes.iter().filter_map(row).collect(),
     }
 }
 
 fn outer(hardware: &Hardware, node: &Node) -> Outer {
     let within = |list: &List| list.intersection(&node.cpus);
+    let isolated = &hardware.cpus.isolated;
+    let cell = |cpu: u32| (cpu.to_string(), usize::from(isolated.contains(cpu)));
     let mut trays = Vec::new();
     for (socket, cache) in hardware.caches() {
         let groups: Vec<Vec<Cell>> = cache
@@ -50,7 +44,7 @@ fn outer(hardware: &Hardware, node: &Node) -> Outer {
             .iter()
             .map(within)
             .filter(|core| !core.is_empty())
-            .map(|core| core.iter().map(|cpu| cell(hardware, cpu)).collect())
+            .map(|core| core.iter().map(cell).collect())
             .collect();
         if !groups.is_empty() {
             let title = format!("socket {}: {}", socket.id, cache_name(cache));
@@ -63,8 +57,4 @@ fn outer(hardware: &Hardware, node: &Node) -> Outer {
         size => format!("{}, {} free", megabytes(size), megabytes(node.free_bytes)),
     };
     Outer { title: format!("node {}", node.id), note: format!("{cpus}{memory}"), trays }
-}
-
-fn cell(hardware: &Hardware, cpu: u32) -> Cell {
-    Cell { text: cpu.to_string(), kind: usize::from(hardware.cpus.isolated.contains(cpu)) }
 }

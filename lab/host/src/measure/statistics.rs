@@ -85,15 +85,6 @@ mod tests {
         let summary = Summary::of(&[4.0]).expect("a sample");
         assert_eq!((summary.median, summary.p99, summary.deviation), (4.0, 4.0, 0.0));
         assert_eq!(Summary::of(&[]), None);
-    }
-
-    #[test]
-    fn medians_agree() {
-        for samples in [vec![3.0, 1.0, 2.0], vec![4.0, 1.0, 3.0, 2.0], vec![7.0]] {
-            let mut reordered = samples.clone();
-            let summary = Summary::of(&samples).expect("samples");
-            assert_eq!(median(&mut reordered), summary.median);
-        }
         assert!(median(&mut []).is_nan());
     }
 }

@@ -1,4 +1,4 @@
-//! A picture of nested boxes, with a matrix of numbers below them.
+//! A picture of nested boxes, with a matrix of numbers below them: that of `dayfly host topology`.
 
 use crate::measure::chart::{Area, COLOURS, Error, LIGHT, MARK};
 use plotters::prelude::{
@@ -18,17 +18,21 @@ const LINE: i32 = 20;
 /// The approximate width of a letter, in pixels.
 const LETTER: i32 = 7;
 
+/// The heading of the matrix.
+const MATRIX: &str = "distances between nodes";
+/// The meanings of the kinds of cells, which are numbered in this order. The legend lists only the kinds that occur.
+const KINDS: [&str; 3] =
+    ["CPU; CPUs that touch share a core", "isolated from the scheduler", "offline"];
+
 /// A picture of boxes.
 #[derive(Debug, Clone, Default)]
 pub struct Boxes {
     /// The heading.
     pub title: String,
-    /// The meaning of each kind of cell. The legend lists only the kinds that occur.
-    pub kinds: Vec<String>,
     /// The outer boxes.
     pub boxes: Vec<Outer>,
-    /// The matrix below the boxes.
-    pub matrix: Option<Matrix>,
+    /// The matrix below the boxes: the rows, each with its label, which is also the label of a column; empty for none.
+    pub matrix: Vec<(String, Vec<String>)>,
 }
 
 /// An outer box.
@@ -51,25 +55,8 @@ pub struct Tray {
     pub groups: Vec<Vec<Cell>>,
 }
 
-/// The smallest box.
-#[derive(Debug, Clone, Default)]
-pub struct Cell {
-    /// The text in the cell.
-    pub text: String,
-    /// An index into [`Boxes::kinds`].
-    pub kind: usize,
-}
-
-/// A matrix of numbers.
-#[derive(Debug, Clone, Default)]
-pub struct Matrix {
-    /// The heading.
-    pub title: String,
-    /// The labels of the rows, which are also the labels of the columns.
-    pub labels: Vec<String>,
-    /// The numbers.
-    pub rows: Vec<Vec<String>>,
-}
+/// The smallest box: its text, and its kind, an index into [`KINDS`].
+pub type Cell = (String, usize);
 
 /// A position and a size, in pixels.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +104,7 @@ impl Boxes {
         }
         let legend = y;
         let matrix = legend + LINE + GAP;
-        let labels = self.matrix.as_ref().map_or(0, |it| to_pixels(it.labels.len()));
+        let labels = to_pixels(self.matrix.len());
         let below = (labels > 0).then(|| CELL.1.saturating_mul(labels + 1) + LINE + GAP);
         let height = matrix.saturating_add(below.unwrap_or(0));
         let width = WIDTH.max((CELL.0 + 12).saturating_mul(labels + 1) + 2 * GAP);
@@ -132,8 +119,8 @@ impl Boxes {
                 outer.draw(&area, place)?;
             }
             self.legend(&area, legend)?;
-            if let Some(of) = &self.matrix {
-                of.draw(&area, (GAP, matrix))?;
+            if labels > 0 {
+                self.matrix(&area, (GAP, matrix))?;
             }
             area.present()?;
         }
@@ -144,12 +131,33 @@ impl Boxes {
         let trays = self.boxes.iter().flat_map(|outer| &outer.trays);
         let cells: Vec<&Cell> = trays.flat_map(|tray| &tray.groups).flatten().collect();
         let mut x = GAP;
-        for (kind, name) in self.kinds.iter().enumerate() {
-            if cells.iter().any(|cell| cell.kind == kind) {
+        for (kind, name) in KINDS.iter().enumerate() {
+            if cells.iter().any(|(_, of)| *of == kind) {
                 let place = Place { x, y, width: CELL.0 / 2, height: CELL.1 / 2 };
                 place.draw(area, &colour(kind))?;
                 write(area, name, (x + CELL.0 / 2 + 6, y + CELL.1 / 4), 12, HPos::Left)?;
                 x += CELL.0 + GAP + letters(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn matrix(&self, area: &Area<'_>, (x, y): (i32, i32)) -> Result<(), Error> {
+        write(area, MATRIX, (x, y + GAP), 15, HPos::Left)?;
+        let (width, height) = (CELL.0 + 12, CELL.1);
+        let place = |row: usize, column: usize| Place {
+            x: x + width.saturating_mul(to_pixels(column)),
+            y: y + LINE + height.saturating_mul(to_pixels(row)),
+            width,
+            height,
+        };
+        for (row, (label, numbers)) in (1..).zip(&self.matrix) {
+            write(area, label, place(0, row).middle(), 12, HPos::Center)?;
+            write(area, label, place(row, 0).middle(), 12, HPos::Center)?;
+            for (column, number) in (1..).zip(numbers) {
+                let place = place(row, column);
+                place.draw(area, &if row == column { colour(0) } else { WHITE.mix(1.0) })?;
+                write(area, number, place.middle(), 12, HPos::Center)?;
             }
         }
         Ok(())
@@ -202,34 +210,9 @@ impl Tray {
     fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
         place.draw(area, &WHITE.mix(1.0))?;
         write(area, &self.title, (place.x + GAP, place.y + GAP + 1), 12, HPos::Left)?;
-        for (cell, place) in self.cells(place) {
-            place.draw(area, &colour(cell.kind))?;
-            write(area, &cell.text, place.middle(), 12, HPos::Center)?;
-        }
-        Ok(())
-    }
-}
-
-impl Matrix {
-    fn draw(&self, area: &Area<'_>, (x, y): (i32, i32)) -> Result<(), Error> {
-        write(area, &self.title, (x, y + GAP), 15, HPos::Left)?;
-        let (width, height) = (CELL.0 + 12, CELL.1);
-        let place = |row: usize, column: usize| Place {
-            x: x + width.saturating_mul(to_pixels(column)),
-            y: y + LINE + height.saturating_mul(to_pixels(row)),
-            width,
-            height,
-        };
-        for (at, label) in self.labels.iter().enumerate() {
-            write(area, label, place(0, at + 1).middle(), 12, HPos::Center)?;
-            write(area, label, place(at + 1, 0).middle(), 12, HPos::Center)?;
-        }
-        for (row, numbers) in self.rows.iter().enumerate() {
-            for (column, number) in numbers.iter().enumerate() {
-                let place = place(row + 1, column + 1);
-                place.draw(area, &if row == column { colour(0) } else { WHITE.mix(1.0) })?;
-                write(area, number, place.middle(), 12, HPos::Center)?;
-            }
+        for ((text, kind), place) in self.cells(place) {
+            place.draw(area, &colour(*kind))?;
+            write(area, text, place.middle(), 12, HPos::Center)?;
         }
         Ok(())
     }
@@ -288,11 +271,8 @@ mod tests {
     use super::*;
 
     fn tray(title: &str, cores: usize, threads: usize) -> Tray {
-        let core = |core: usize| {
-            let cell =
-                |thread| Cell { text: format!("c{}", core + thread * cores), kind: thread % 2 };
-            (0..threads).map(cell).collect()
-        };
+        let cell = |core, thread| (format!("c{}", core + thread * cores), thread % 2);
+        let core = |core: usize| (0..threads).map(|thread| cell(core, thread)).collect();
         Tray { title: title.to_owned(), groups: (0..cores).map(core).collect() }
     }
 
@@ -303,21 +283,19 @@ mod tests {
             note: "32 <GB>".to_owned(),
             trays: vec![tray("cache a", 24, 2), tray("cache b", 8, 1)],
         };
+        let row = |label: &str| (label.to_owned(), ["10", "21", "31"].map(str::to_owned).to_vec());
         let boxes = Boxes {
             title: "a & b".to_owned(),
-            kinds: vec!["first".to_owned(), "second".to_owned(), "nowhere".to_owned()],
             boxes: vec![outer("node 0"), outer("node 1"), outer("node 2")],
-            matrix: Some(Matrix {
-                title: "distances".to_owned(),
-                labels: ["0", "1", "2"].map(str::to_owned).to_vec(),
-                rows: vec![["10", "21", "31"].map(str::to_owned).to_vec(); 3],
-            }),
+            matrix: ["0", "1", "2"].map(row).to_vec(),
         };
         let text = boxes.svg().expect("drawn");
-        for word in ["a &amp; b", "32 &lt;GB&gt;", "node 2", "cache b", "c47", "second", "31"] {
+        for word in
+            ["a &amp; b", "32 &lt;GB&gt;", "node 2", "cache b", "c47", "isolated from", "31"]
+        {
             assert!(text.contains(word), "{word}");
         }
-        assert!(!text.contains("nowhere"));
+        assert!(!text.contains("offline"));
     }
 
     #[test]
@@ -341,14 +319,5 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn empty_pictures_can_be_drawn() {
-        assert!(Boxes::default().svg().is_ok());
-        let boxes =
-            vec![Outer::default(), Outer { trays: vec![Tray::default()], ..Outer::default() }];
-        let matrix = Some(Matrix::default());
-        assert!(Boxes { boxes, matrix, ..Boxes::default() }.svg().is_ok());
     }
 }
