@@ -22,9 +22,7 @@ enum What {
     At { file: String, line: usize, reason: String },
     /// Any other error, as a sentence.
     Refused(String),
-    /// A system call failed.
-    Kernel(sys::Error),
-    /// An error of another crate, whose message is complete.
+    /// An error of another crate, whose message is complete. That of a [`sys::Error`] has an errno.
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -55,7 +53,7 @@ impl Error {
     }
 
     /// Returns the error of another crate, whose message is complete. [`Error::errno`] returns `None` for such an
-    /// error. To keep the errno of a failed system call, convert a [`sys::Error`] by `From` instead.
+    /// error, unless it is a [`sys::Error`].
     pub fn other(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         What::Other(Box::new(error)).into()
     }
@@ -82,7 +80,7 @@ impl Error {
     pub fn errno(&self) -> Option<rustix::io::Errno> {
         match &*self.what {
             What::System { cause, .. } => rustix::io::Errno::from_io_error(cause),
-            What::Kernel(error) => Some(error.errno),
+            What::Other(error) => error.downcast_ref().map(|error: &sys::Error| error.errno),
             _ => None,
         }
     }
@@ -100,7 +98,6 @@ impl fmt::Display for Error {
             },
             What::At { file, line, reason } => write!(f, "{file}:{line}: {reason}")?,
             What::Refused(reason) => f.write_str(reason)?,
-            What::Kernel(error) => write!(f, "{error}")?,
             What::Other(error) => write!(f, "{error}")?,
         }
         match &self.advice {
@@ -114,7 +111,6 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &*self.what {
             What::System { cause, .. } => Some(cause),
-            What::Kernel(error) => Some(error),
             What::Other(error) => Some(&**error),
             What::At { .. } | What::Refused(_) => None,
         }
@@ -153,7 +149,7 @@ impl From<topology::Error> for Error {
 
 impl From<sys::Error> for Error {
     fn from(error: sys::Error) -> Self {
-        What::Kernel(error).into()
+        Self::other(error)
     }
 }
 

@@ -67,13 +67,7 @@ pub struct Stream {
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
 pub fn streams() -> Result<Vec<Stream>, Error> {
-    let stream = |number| {
-        let failed = |error| Error::system("catch signal", number, error);
-        let (came, wake) = UnixStream::pair().map_err(failed)?;
-        signal_hook::low_level::pipe::register(number, wake).map_err(failed)?;
-        Ok(Stream { number, came })
-    };
-    signals().map(stream).collect()
+    signals().map(|number| Ok(Stream { number, came: stream([number])? })).collect()
 }
 
 /// Returns a stream that becomes readable when SIGINT, SIGTERM or SIGHUP arrives, for programs that also poll other
@@ -82,13 +76,18 @@ pub fn streams() -> Result<Vec<Stream>, Error> {
 /// # Errors
 /// Those of socketpair(2) and sigaction(2).
 pub fn wakes() -> Result<UnixStream, Error> {
+    stream(signals())
+}
+
+/// Returns a stream that becomes readable when one of these signals arrives.
+fn stream(signals: impl IntoIterator<Item = i32>) -> Result<UnixStream, Error> {
     let failed = |error| Error::system("catch signal", "", error);
-    let (wakes, wake) = UnixStream::pair().map_err(failed)?;
-    for signal in signals() {
+    let (came, wake) = UnixStream::pair().map_err(failed)?;
+    for signal in signals {
         let wake = wake.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, wake).map_err(failed)?;
     }
-    Ok(wakes)
+    Ok(came)
 }
 
 /// Iterates over the signals to catch.

@@ -105,59 +105,21 @@ fn refusal(error: &Error) -> String {
 
 /// Words of the tools' command lines that end, change, overwrite or remove something. A misspelt word is not taken for one
 /// of them.
-const DESTROYING: &[&str] = &[
-    "rm",
-    "rmi",
-    "remove",
-    "gc",
-    "prune",
-    "clear",
-    "umount",
-    "set",
-    "create",
-    "move",
-    "classify",
-    "kill",
-    "freeze",
-    "thaw",
-    "pin",
-    "unpin",
-    "swap",
-    "move-memory",
-    "apply",
-    "persist",
-    "unpersist",
-    "pool",
-    "unshare",
-    "on",
-    "off",
-    "favordynmods",
-    "limit",
-    "record",
-    "snapshot",
-    "export",
-    "save",
-    "tag",
-    "--force",
-    "--output",
-    "--svg",
-    "--csv",
-];
+const DESTROYING: &str = "rm rmi remove gc prune clear umount set create move classify kill freeze thaw pin unpin swap \
+    move-memory apply persist unpersist pool unshare on off favordynmods limit record snapshot \
+    export save tag --force --output --svg --csv";
 
 /// Returns the valid word that is most similar to the invalid one, unless it destroys something.
 fn suggestion(error: &Error) -> Option<&str> {
-    most_similar(error).filter(|word| !DESTROYING.contains(word))
-}
-
-fn most_similar(error: &Error) -> Option<&str> {
     let kinds =
         [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
-    kinds.into_iter().find_map(|kind| match error.get(kind)? {
+    let similar = kinds.into_iter().find_map(|kind| match error.get(kind)? {
         ContextValue::String(word) => Some(word.as_str()),
         // The last suggestion is the most similar one.
         ContextValue::Strings(words) => words.last().map(String::as_str),
         _ => None,
-    })
+    });
+    similar.filter(|word| DESTROYING.split(' ').all(|other| other != *word))
 }
 
 #[cfg(test)]
