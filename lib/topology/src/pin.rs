@@ -48,21 +48,24 @@ pub struct PinError {
     reason: String,
 }
 
-/// The parts of a host that a word names by numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Node,
-    Package,
-    Ccx,
-    Cpu,
-}
+/// Returns the parts of a host: the CPUs of each, by its number.
+type Parts = fn(&Topology) -> Vec<(u32, List)>;
 
-/// Each part with its words, of which the first is shown, and its name in errors.
-const PARTS: [(Part, &[&str], &str); 4] = [
-    (Part::Node, &["nodes", "node"], "memory node"),
-    (Part::Package, &["packages", "package", "sockets", "socket"], "package"),
-    (Part::Ccx, &["ccxs", "ccx"], "ccx"),
-    (Part::Cpu, &["cpus", "cpu"], "CPU"),
+/// The kinds of parts that a word names by numbers: each with its words, of which the first is shown, and its name in
+/// errors.
+const PARTS: [(&[&str], &str, Parts); 4] = [
+    (&["nodes", "node"], "memory node", |host| {
+        host.nodes.iter().map(|node| (node.id, node.cpus.clone())).collect()
+    }),
+    (&["packages", "package", "sockets", "socket"], "package", |host| {
+        (0..).zip(host.packages()).collect()
+    }),
+    (&["ccxs", "ccx"], "ccx", |host| {
+        (0..).zip(host.ccxs().into_iter().map(|ccx| ccx.cpus)).collect()
+    }),
+    (&["cpus", "cpu"], "CPU", |host| {
+        host.cpus.iter().map(|cpu| (cpu.id, List::from_iter([cpu.id]))).collect()
+    }),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +98,7 @@ impl Pin {
                 Ok(count) if count > 0 => Ok(count),
                 _ => Err(wrong(format!("{text:?} is not a number of cores"))),
             };
-            let part = PARTS.iter().position(|(_, words, _)| words.contains(&kind));
+            let part = PARTS.iter().position(|(words, ..)| words.contains(&kind));
             let count = match (part, kind) {
                 (Some(part), _) => {
                     pin.within.push((part, list()?));
@@ -151,13 +154,8 @@ impl Pin {
 
 /// Returns the CPUs of the selected parts of a host.
 fn within(part: usize, selected: &List, topology: &Topology) -> Result<List, String> {
-    let Some((part, _, name)) = PARTS.get(part) else { return Ok(List::default()) };
-    let all: Vec<(u32, List)> = match part {
-        Part::Node => topology.nodes.iter().map(|node| (node.id, node.cpus.clone())).collect(),
-        Part::Package => (0..).zip(topology.packages()).collect(),
-        Part::Ccx => (0..).zip(topology.ccxs().into_iter().map(|ccx| ccx.cpus)).collect(),
-        Part::Cpu => topology.cpus.iter().map(|cpu| (cpu.id, List::from_iter([cpu.id]))).collect(),
-    };
+    let Some((_, name, parts)) = PARTS.get(part) else { return Ok(List::default()) };
+    let all = parts(topology);
     let there: List = all.iter().map(|(id, _)| *id).collect();
     let absent = selected.without(&there);
     if !absent.is_empty() {
@@ -271,20 +269,17 @@ pub fn place(
             cores.iter().flat_map(List::iter).collect()
         })
         .collect();
-    let mut order: Vec<usize> = (0..groups.len()).collect();
-    order.sort_by_key(|at| core::cmp::Reverse(groups.get(*at).map_or(0, |(_, size)| *size)));
+    let mut order: Vec<(usize, &(String, u32))> = groups.iter().enumerate().collect();
+    order.sort_by_key(|(_, (_, size))| core::cmp::Reverse(*size));
     let mut placed: Vec<(usize, Placed)> = Vec::new();
-    for at in order {
-        let Some((name, size)) = groups.get(at) else { continue };
+    for (at, (name, size)) in order {
         let size = *size as usize;
-        let fitting = free.iter().enumerate().filter(|(_, cpus)| cpus.len() >= size);
-        let home = fitting.min_by_key(|(_, cpus)| cpus.len()).map(|(node, _)| node);
-        let home = home.or_else(|| {
-            let fullest = free.iter().enumerate().rev().max_by_key(|(_, cpus)| cpus.len());
-            fullest.map(|(node, _)| node)
-        });
+        let nodes = || free.iter().map(Vec::len).enumerate();
+        let fitting = nodes().filter(|(_, cpus)| *cpus >= size).min_by_key(|(_, cpus)| *cpus);
+        let home = fitting.or_else(|| nodes().rev().max_by_key(|(_, cpus)| *cpus));
+        let home = home.map_or(0, |(node, _)| node);
         let mut chosen = Vec::new();
-        for node in from_nearest(topology, home.unwrap_or(0)) {
+        for node in from_nearest(topology, home) {
             let Some(cpus) = free.get_mut(node) else { continue };
             let take = cpus.len().min(size - chosen.len());
             chosen.extend(cpus.drain(..take));
@@ -310,7 +305,7 @@ fn from_nearest(topology: &Topology, home: usize) -> Vec<usize> {
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |(part, list): &(usize, List)| {
-            let word = PARTS.get(*part).and_then(|(_, words, _)| words.first()).unwrap_or(&"");
+            let word = PARTS.get(*part).and_then(|(words, ..)| words.first()).unwrap_or(&"");
             format!("{word}:{list}")
         };
         let count = self.count.map(|count| match count {
