@@ -69,26 +69,3 @@ pub struct Learn {
 fn deadline(text: &str) -> Result<Duration, String> {
     time::within(time::seconds(text)?, Duration::from_secs(1), Duration::from_secs(86_400))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn definition_is_sound() {
-        Options::command().debug_assert();
-    }
-
-    #[test]
-    fn bad_numbers_are_refused() {
-        let parse = |more: &[&str]| {
-            let line = ["dayfly", "profile", "learn", "--bundle", "/b"];
-            Options::try_parse_from(line.iter().chain(more))
-        };
-        assert!(parse(&["-n", "5", "--", "/bin/x", "-n"]).is_ok());
-        for bad in [&["-n", "0"][..], &["-n", "x"], &["--deadline", "0"], &["stray"]] {
-            assert!(parse(bad).is_err(), "{bad:?}");
-        }
-    }
-}
