@@ -130,7 +130,7 @@ fn weigh(
         let container = container(bed, command);
         prepare(&container);
         let report = count(bed, &args(&container), mode);
-        assert_eq!(report.end, follow::End::Exited(0), "{command} fails: {report}");
+        assert_eq!(report.end, follow::End::Exited(0), "{command} fails: {report:?}");
         report
     };
     let _cold = count(Mode::Syscalls);
@@ -138,12 +138,11 @@ fn weigh(
     let is_stepped = command != "create";
     let once = || {
         let report = count(Mode::Syscalls);
-        let calls =
-            report.by_name().into_iter().map(|(name, tally)| (name.to_owned(), tally.calls));
+        let calls = report.by_name().into_iter().map(|(name, calls)| (name.to_owned(), calls));
         let calls = calls.collect();
         let instructions = is_stepped.then(|| {
             let report = count(Mode::Instructions { bound: BOUND });
-            assert!(report.complete, "{command} takes more than {BOUND} instructions: {report}");
+            assert!(report.complete, "{command} takes more than {BOUND} instructions: {report:?}");
             report.instructions()
         });
         Weight { calls, instructions: instructions.unwrap_or_default() }

@@ -26,7 +26,7 @@ mod tracee;
 mod watch;
 
 pub use command::Command;
-pub use count::{Image, Process, Report, Tally, count};
+pub use count::{Image, Process, Report, count};
 pub use run::{Mode, follow, follow_until};
 pub use watch::Stop;
 

@@ -33,12 +33,12 @@ fn is_alive(pid: rustix::process::Pid) -> bool {
 fn one_program() {
     let report = calls(&Command::new("/bin/true"));
     assert_eq!(report.end, End::Exited(0));
-    let [process] = &report.processes[..] else { panic!("{report}") };
-    let [image] = &process.images[..] else { panic!("{report}") };
+    let [process] = &report.processes[..] else { panic!("{report:?}") };
+    let [image] = &process.images[..] else { panic!("{report:?}") };
     assert_eq!(image.command, ["/bin/true"]);
-    assert_eq!(image.calls["exit_group"].calls, 1);
+    assert_eq!(image.calls["exit_group"], 1);
     assert_eq!(image.calls.get("execve"), None);
-    assert!(image.calls["mmap"].calls > 1, "{image:?}");
+    assert!(image.calls["mmap"] > 1, "{image:?}");
 }
 
 #[test]
@@ -49,18 +49,10 @@ fn the_same_again() {
 }
 
 #[test]
-fn failures_are_counted() {
-    let report = calls(&Command::new("/bin/cat").arg("/no/such/file"));
-    assert_eq!(report.end, End::Exited(1));
-    let opened = report.by_name()["openat"];
-    assert!(opened.failed >= 1 && opened.calls > opened.failed, "{opened:?}");
-}
-
-#[test]
 fn a_shell_with_two_children() {
     let report = calls(&sh("/bin/true; /bin/sh -c 'exit 3'; exit 5"));
     assert_eq!(report.end, End::Exited(5));
-    let [_, first, second] = &report.processes[..] else { panic!("{report}") };
+    let [_, first, second] = &report.processes[..] else { panic!("{report:?}") };
     let commands = |process: &dayfly_host::follow::Process| -> Vec<String> {
         process.images.iter().map(|image| image.command[0].clone()).collect()
     };
@@ -84,7 +76,7 @@ fn stops_and_goes_on() {
 #[test]
 fn a_waiting_call_is_counted_once() {
     let report = calls(&sh("(sleep 0.1; exit 0) & exec sleep 0.3"));
-    assert_eq!(report.processes[0].images[1].calls["clock_nanosleep"].calls, 1);
+    assert_eq!(report.processes[0].images[1].calls["clock_nanosleep"], 1);
     assert_eq!(report.by_name().get("restart_syscall"), None);
 }
 
@@ -135,10 +127,10 @@ fn no_such_program() {
 #[test]
 fn instructions_of_one_program() {
     let first = instructions(&Command::new("/bin/true"));
-    assert!(first.complete && first.instructions() > 10_000, "{first}");
+    assert!(first.complete && first.instructions() > 10_000, "{first:?}");
     let second = instructions(&Command::new("/bin/true"));
     let drift = first.instructions().abs_diff(second.instructions());
-    assert!(drift * 1000 < first.instructions(), "{first}\n{second}");
+    assert!(drift * 1000 < first.instructions(), "{first:?}\n{second:?}");
 }
 
 #[test]
@@ -146,8 +138,8 @@ fn instructions_of_children() {
     let report = instructions(&sh("/bin/true; /bin/true"));
     let of_true: Vec<u64> =
         report.processes[1..].iter().map(|process| process.images[1].instructions).collect();
-    let [first, second] = of_true[..] else { panic!("{report}") };
-    assert!(first > 10_000 && first.abs_diff(second) * 1000 < first, "{report}");
+    let [first, second] = of_true[..] else { panic!("{report:?}") };
+    assert!(first > 10_000 && first.abs_diff(second) * 1000 < first, "{report:?}");
 }
 
 #[test]

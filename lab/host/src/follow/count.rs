@@ -1,10 +1,8 @@
 //! Sums up the events of [`follow`](crate::follow::follow()).
 
 use crate::follow::{Command, End, Error, Event, Mode, call_name, follow};
-use report::Table;
 use rustix::process::Pid;
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 use std::time::Duration;
 
 /// Runs `command` and counts the system calls or instructions of it and its descendants.
@@ -51,35 +49,20 @@ pub struct Process {
 pub struct Image {
     /// The program with its arguments.
     pub command: Vec<String>,
-    /// The system calls by name.
-    pub calls: BTreeMap<&'static str, Tally>,
+    /// The number of system calls by name.
+    pub calls: BTreeMap<&'static str, u64>,
     /// Instructions in user space.
     pub instructions: u64,
 }
 
-/// The number of calls of a system call.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// The number of all calls.
-    pub calls: u64,
-    /// The number of failed calls.
-    pub failed: u64,
-}
-
 impl Report {
-    /// Returns the system calls of all processes by name.
-    pub fn by_name(&self) -> BTreeMap<&'static str, Tally> {
-        let mut sum: BTreeMap<&'static str, Tally> = BTreeMap::new();
-        for (name, tally) in self.images().flat_map(|image| &image.calls) {
-            let sum = sum.entry(name).or_default();
-            (sum.calls, sum.failed) = (sum.calls + tally.calls, sum.failed + tally.failed);
+    /// Returns the number of system calls of all processes by name.
+    pub fn by_name(&self) -> BTreeMap<&'static str, u64> {
+        let mut sum = BTreeMap::new();
+        for (name, calls) in self.images().flat_map(|image| &image.calls) {
+            *sum.entry(*name).or_default() += calls;
         }
         sum
-    }
-
-    /// Returns the number of system calls of all processes.
-    pub fn calls(&self) -> u64 {
-        self.images().map(Image::calls).sum()
     }
 
     /// Returns the number of instructions in user space of all processes.
@@ -89,32 +72,6 @@ impl Report {
 
     fn images(&self) -> impl Iterator<Item = &Image> {
         self.processes.iter().flat_map(|process| &process.images)
-    }
-}
-
-impl Image {
-    /// Returns the number of system calls.
-    pub fn calls(&self) -> u64 {
-        self.calls.values().map(|tally| tally.calls).sum()
-    }
-}
-
-impl fmt::Display for Report {
-    /// Writes a line per program of each process, with its pid, the counts and the command, and then a line with the
-    /// totals.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new(&["PID", "CALLS", "INSTRUCTIONS", "COMMAND"]).left(&[3]);
-        let mut row = |who: String, calls: u64, instructions: u64, command: String| {
-            table.row(vec![who, calls.to_string(), instructions.to_string(), command]);
-        };
-        for process in &self.processes {
-            for image in &process.images {
-                let (calls, command) = (image.calls(), image.command.join(" "));
-                row(process.pid.to_string(), calls, image.instructions, command);
-            }
-        }
-        row("all".to_owned(), self.calls(), self.instructions(), String::new());
-        f.write_str(table.to_string().trim_end())
     }
 }
 
@@ -135,9 +92,10 @@ impl Counter {
             Event::Executed { command, container: _, instructions } => {
                 self.executed(pid, command, instructions);
             }
-            Event::Entered { number, .. } => self.count_call(pid, number, |tally| tally.calls += 1),
-            Event::Left { number, result: Err(_) } => {
-                self.count_call(pid, number, |tally| tally.failed += 1);
+            Event::Entered { number, .. } => {
+                if let Some(image) = self.image(pid) {
+                    *image.calls.entry(call_name(number)).or_default() += 1;
+                }
             }
             Event::Left { .. } | Event::Stepped { .. } | Event::Signalled(_) => {}
             Event::Gone { end, instructions } => {
@@ -177,12 +135,6 @@ impl Counter {
             image.instructions += instructions;
         }
         process.images.push(Image { command, ..Image::default() });
-    }
-
-    fn count_call(&mut self, pid: Pid, number: u64, add: impl FnOnce(&mut Tally)) {
-        if let Some(image) = self.image(pid) {
-            add(image.calls.entry(call_name(number)).or_default());
-        }
     }
 
     fn process(&mut self, pid: Pid) -> Option<&mut Process> {
