@@ -69,9 +69,3 @@ impl From<Interrupted> for Error {
         Self::Interrupted
     }
 }
-
-impl From<host::measure::chart::Error> for Error {
-    fn from(error: host::measure::chart::Error) -> Self {
-        Self::Unfit(error.to_string())
-    }
-}

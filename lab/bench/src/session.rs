@@ -209,7 +209,7 @@ pub(crate) fn tell(
         fs::write(file, &outcome.csv).map_err(Error::at("write", file))?;
     }
     if let Some(file) = forms.svg.as_deref().filter(|_| !nobody) {
-        fs::write(file, chart::draw(&outcome.pictures)?).map_err(Error::at("write", file))?;
+        fs::write(file, chart::draw(&outcome.pictures)).map_err(Error::at("write", file))?;
     }
     let out = results::failures_text(failures);
     let text = match outcome.document {

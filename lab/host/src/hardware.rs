@@ -23,9 +23,7 @@ use topology::{Cpu, List, States, Topology};
 pub fn command(options: &Options) -> Result<(), Error> {
     let hardware = Hardware::of(&Facts::of(options.sysroot.as_deref())?)?;
     if let Some(file) = &options.svg {
-        let picture = picture::of(&hardware).svg();
-        let picture = picture.map_err(|error| Error::refused(error.to_string()))?;
-        fs::write(file, picture).map_err(Error::of("write", file))?;
+        fs::write(file, picture::of(&hardware).svg()).map_err(Error::of("write", file))?;
     }
     let text = match options.format {
         Format::Table => hardware.to_string(),

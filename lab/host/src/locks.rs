@@ -91,7 +91,7 @@ impl Work {
 pub fn locks(options: &Locks) -> Result<(), Error> {
     let (curves, same) = measure(&options.work, options.time)?;
     if let Some(file) = &options.svg {
-        fs::write(file, picture(&curves)?).map_err(Error::of("write", file))?;
+        fs::write(file, picture(&curves)).map_err(Error::of("write", file))?;
     }
     let advice = advise(&curves);
     match options.format {
@@ -198,7 +198,7 @@ fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advic
 }
 
 /// Draws the curves: a picture per work.
-fn picture(curves: &[Curve]) -> Result<String, Error> {
+fn picture(curves: &[Curve]) -> String {
     let chart = |(work, title): (&str, &str)| {
         let series = |curve: &Curve| Series {
             name: format!("{} ({})", curve.placement, curve.cpus),
@@ -216,7 +216,7 @@ fn picture(curves: &[Curve]) -> Result<String, Error> {
     let titles = ["Time of a turn at one lock", "Time of a mount and its unmount"];
     let charts = WORKS.into_iter().zip(titles).map(chart);
     let charts = charts.filter(|chart| !chart.series.is_empty()).map(Picture::Chart);
-    chart::draw(&charts.collect::<Vec<_>>()).map_err(|error| Error::refused(error.to_string()))
+    chart::draw(&charts.collect::<Vec<_>>())
 }
 
 #[cfg(test)]

@@ -234,10 +234,8 @@ mod tests {
         // If memory is unknown for one row, the containers' time is used for all rows.
         let rows = [row("a", Policy::Cold, None), row("b", Policy::Warm, Some(6.0))];
         assert!(points(&trade_off(&rows)).iter().all(|(_, points)| points[0].0 == 3.0));
-        assert!(
-            host::measure::chart::draw(&pictures(&rows, &[])).expect("drawn").contains("a, cold")
-        );
-        assert!(host::measure::chart::draw(&pictures(&[], &[])).is_ok());
+        assert!(host::measure::chart::draw(&pictures(&rows, &[])).contains("a, cold"));
+        assert!(host::measure::chart::draw(&pictures(&[], &[])).ends_with("</svg>\n"));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl First {
             series: (0..RUNTIMES.len()).map(multiples).collect(),
             ..Bars::default()
         };
-        let picture = chart::draw(&[Picture::Bars(bars)])?;
+        let picture = chart::draw(&[Picture::Bars(bars)]);
         Ok(Self { sentences: lines.iter().map(sentence).collect(), picture })
     }
 }

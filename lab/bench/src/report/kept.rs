@@ -1,7 +1,6 @@
 //! The result of a part, kept in the report's directory.
 
 use crate::harness::*;
-use host::measure::chart::finished;
 use rustix::fs::{FlockOperation, flock};
 
 /// The subdirectory of the parts' results.
@@ -64,8 +63,7 @@ fn file(directory: &Path, part: &str) -> PathBuf {
 
 /// Returns the picture that an experiment has drawn in a subdirectory, if any.
 pub(super) fn picture(directory: &Path, place: &str, name: &str) -> Option<String> {
-    let text = fs::read_to_string(directory.join(place).join(name).with_extension("svg"));
-    text.ok().map(|text| finished(&text))
+    fs::read_to_string(directory.join(place).join(name).with_extension("svg")).ok()
 }
 
 /// Locks the directory against other reports until dropped.

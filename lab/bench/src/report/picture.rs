@@ -27,7 +27,7 @@ pub(super) fn bars_of(lines: &[Row], part: &Part) -> Result<Option<String>, Erro
         };
         Picture::Bars(Bars { title, ..bars(&rows, &entrants) })
     });
-    Ok(Some(chart::draw(&pictures.collect::<Vec<_>>())?))
+    Ok(Some(chart::draw(&pictures.collect::<Vec<_>>())))
 }
 
 /// Returns the lines that are drawn as bars.

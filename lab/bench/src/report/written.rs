@@ -12,7 +12,6 @@ use super::picture;
 use super::row::Row;
 use super::{Place, parts};
 use crate::harness::*;
-use host::measure::chart::finished;
 
 #[derive(Deserialize)]
 struct Written {
@@ -67,7 +66,7 @@ fn section(place: Place, mut old: Measured, directory: &Path) -> Result<Section,
         Some(name) => {
             let file = directory.join(name);
             let text = fs::read_to_string(&file);
-            Some(finished(&text.map_err(|error| format!("{}: {error}", file.display()))?))
+            Some(text.map_err(|error| format!("{}: {error}", file.display()))?)
         }
         None => None,
     };

@@ -3,53 +3,36 @@
 
 mod bars;
 mod boxes;
-mod file;
 mod flame;
 mod legend;
 mod ruler;
+mod svg;
 
 pub use bars::Bars;
 pub use boxes::{Boxes, Cell, Outer, Tray};
-pub use file::{STYLE, finished};
 pub use flame::Flame;
 pub use ruler::{digits, whole_or_digits};
-
-use std::ops::Range;
+pub use svg::STYLE;
 
 use legend::{Entry, Sign};
-use plotters::chart::{ChartBuilder, ChartContext};
-use plotters::coord::Shift;
-use plotters::prelude::{
-    Cartesian2d, Circle, Color, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, LineSeries,
-    PathElement, RGBColor, SVGBackend, WHITE,
-};
 use ruler::Ruler;
+use svg::{ABOVE, Area, BELOW, Colour, LEFT, Point, Svg};
 
 /// The size of one picture, in pixels.
-const SIZE: (u32, u32) = (900, 420);
+const SIZE: (i32, i32) = (900, 420);
 
 /// The colours of series: the Okabe-Ito palette, which colour-blind people can distinguish, with a darker yellow. More
 /// colours are added for pictures with many series.
-const COLOURS: [RGBColor; 12] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(230, 159, 0),
-    RGBColor(86, 180, 233),
-    RGBColor(68, 68, 68),
-    RGBColor(176, 166, 0),
-    RGBColor(140, 86, 60),
-    RGBColor(150, 150, 150),
-    RGBColor(84, 39, 136),
-    RGBColor(160, 200, 90),
+const COLOURS: [Colour; 12] = [
+    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#B0A600",
+    "#8C563C", "#969696", "#542788", "#A0C85A",
 ];
 
 /// The colour of grid lines and other decoration.
-const LIGHT: RGBColor = RGBColor(225, 225, 225);
+const LIGHT: Colour = "#E1E1E1";
 
 /// The colour of the marks on the horizontal axis.
-const MARK: RGBColor = RGBColor(120, 120, 120);
+const MARK: Colour = "#787878";
 
 /// The maximum number of dots of one curve.
 const MOST_DOTS: usize = 60;
@@ -132,39 +115,24 @@ pub enum Picture {
     Flame(Flame),
 }
 
-/// An error of the drawing library.
-#[derive(Debug, thiserror::Error)]
-#[error("draw picture: {0}")]
-pub struct Error(#[from] DrawingAreaErrorKind<std::io::Error>);
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Context<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Ruler, Ruler>>;
-
 /// Renders pictures as one SVG picture, each below the previous one.
-///
-/// # Errors
-/// Errors of the drawing library.
-pub fn draw(pictures: &[Picture]) -> Result<String, Error> {
-    let count = pictures.len().max(1);
-    let mut text = String::new();
-    {
-        let height = SIZE.1 * u32::try_from(count).unwrap_or(1);
-        let area = SVGBackend::with_string(&mut text, (SIZE.0, height)).into_drawing_area();
-        area.fill(&WHITE)?;
-        for (picture, area) in pictures.iter().zip(area.split_evenly((count, 1))) {
-            match picture {
-                Picture::Chart(chart) => chart.draw(&area)?,
-                Picture::Bars(bars) => bars.draw(&area)?,
-                Picture::Flame(flame) => flame.draw(&area)?,
-            }
+pub fn draw(pictures: &[Picture]) -> String {
+    let (width, height) = SIZE;
+    let count = i32::try_from(pictures.len().max(1)).unwrap_or(1);
+    let mut svg = Svg::new(width, height * count);
+    for (picture, at) in pictures.iter().zip(0..) {
+        let area = Area { x: 0, y: at * height, width, height };
+        match picture {
+            Picture::Chart(chart) => chart.draw(&mut svg, area),
+            Picture::Bars(bars) => bars.draw(&mut svg, area),
+            Picture::Flame(flame) => flame.draw(&mut svg, area),
         }
-        area.present()?;
     }
-    Ok(finished(&text))
+    svg.finished()
 }
 
 impl Chart {
-    fn draw(&self, area: &Area<'_>) -> Result<(), Error> {
+    fn draw(&self, svg: &mut Svg, area: Area) {
         let shown = |&(x, y): &(f64, f64)| self.x.scale.shows(x) && self.y.scale.shows(y);
         let series = self.series.iter().map(|of| {
             let points: Vec<_> = of.points.iter().copied().filter(shown).collect();
@@ -177,52 +145,95 @@ impl Chart {
             Ruler::of(self.x.scale, points().map(|at| at.0)),
             Ruler::of(self.y.scale, points().map(|at| at.1)),
         ) else {
-            return Ok(());
+            return;
         };
         let sign = if self.form == Form::Dots { Sign::Dot } else { Sign::Line };
-        let mut entries: Vec<Entry> = series
-            .iter()
-            .map(|((name, _), colour)| Entry { name, colour: *colour, sign })
-            .collect();
-        entries.extend(self.marks.iter().map(|(_, name)| Entry {
-            name,
-            colour: MARK,
-            sign: Sign::Upright,
-        }));
-        let area = legend::beside(area, &entries)?;
-        let mut context = ChartBuilder::on(&area)
-            .caption(&self.title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(76)
-            .build_cartesian_2d(x, y)?;
-        context
-            .configure_mesh()
-            .x_desc(&self.x.title)
-            .y_desc(&self.y.title)
-            .bold_line_style(LIGHT)
-            .draw()?;
-        let Range { start, end } = context.y_range();
+        let marks =
+            self.marks.iter().map(|(_, name)| Entry { name, colour: MARK, sign: Sign::Upright });
+        let entries = series.iter().map(|((name, _), colour)| Entry { name, colour, sign });
+        let entries: Vec<Entry> = entries.chain(marks).collect();
+        let area = legend::beside(svg, area, &entries);
+        let frame = Frame::draw(svg, area, 44, [&self.title, &self.x.title, &self.y.title], (x, y));
         for (at, _) in &self.marks {
-            let line = PathElement::new([(*at, start), (*at, end)], MARK.stroke_width(2));
-            context.draw_series([line])?;
+            let x = frame.x(*at);
+            svg.polyline(&[(x, frame.vertical.0), (x, frame.vertical.1)], 2, MARK);
         }
         for ((_, points), colour) in series {
+            let points: Vec<Point> =
+                points.into_iter().map(|(x, y)| (frame.x(x), frame.y(y))).collect();
             if self.form != Form::Dots {
-                context.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
+                svg.polyline(&points, 2, colour);
             }
             let is_dense = self.form == Form::Curves && points.len() > MOST_DOTS;
             if self.form != Form::Outlines && !is_dense {
-                let dots = points.into_iter().map(|at| Circle::new(at, 3, colour.filled()));
-                context.draw_series(dots)?;
+                points.into_iter().for_each(|at| svg.dot(at, 3, colour));
             }
         }
-        Ok(())
+    }
+}
+
+/// Two axes, with the space between them.
+struct Frame {
+    rulers: (Ruler, Ruler),
+    /// The first and the last pixel of the horizontal axis.
+    horizontal: (i32, i32),
+    /// The first and the last pixel of the vertical axis: the lower one and the upper one.
+    vertical: (i32, i32),
+}
+
+impl Frame {
+    /// Draws axes with this much space below them. The titles are those of the picture, of the horizontal and of the
+    /// vertical axis.
+    fn draw(
+        svg: &mut Svg,
+        area: Area,
+        below: i32,
+        [title, of_x, of_y]: [&str; 3],
+        rulers: (Ruler, Ruler),
+    ) -> Self {
+        let (left, right) = (area.x + 88, area.x + area.width - 13);
+        let (top, bottom) = (area.y + 38, area.y + area.height - 13 - below);
+        let frame = Self { rulers, horizontal: (left, right), vertical: (bottom, top) };
+        let across: Vec<(i32, f64)> =
+            frame.rulers.0.ticks.iter().map(|tick| (frame.x(*tick), *tick)).collect();
+        let along: Vec<(i32, f64)> =
+            frame.rulers.1.ticks.iter().map(|tick| (frame.y(*tick), *tick)).collect();
+        svg.text((area.x + area.width / 2, area.y + 17), BELOW, 18.0, title);
+        svg.upright((area.x + 12, i32::midpoint(top, bottom + 1)), BELOW, 12.0, of_y);
+        if !of_x.is_empty() {
+            let middle = i32::midpoint(left, right + 1);
+            svg.text((middle, area.y + area.height - 12), ABOVE, 12.0, of_x);
+        }
+        for (x, _) in &across {
+            svg.line((*x, bottom), (*x, top), LIGHT);
+        }
+        for (y, _) in &along {
+            svg.line((left, *y), (right, *y), LIGHT);
+        }
+        svg.polyline(&[(left - 1, top), (left - 1, bottom)], 1, "#000000");
+        for (y, tick) in along {
+            svg.text((left - 10, y), LEFT, 12.0, &ruler::tick(tick));
+            svg.polyline(&[(left - 6, y), (left - 1, y)], 1, "#000000");
+        }
+        svg.polyline(&[(left, bottom + 1), (right, bottom + 1)], 1, "#000000");
+        for (x, tick) in across {
+            svg.text((x, bottom + 11), BELOW, 12.0, &ruler::tick(tick));
+            svg.polyline(&[(x, bottom + 1), (x, bottom + 6)], 1, "#000000");
+        }
+        frame
+    }
+
+    fn x(&self, value: f64) -> i32 {
+        self.rulers.0.pixel(value, self.horizontal)
+    }
+
+    fn y(&self, value: f64) -> i32 {
+        self.rulers.1.pixel(value, self.vertical)
     }
 }
 
 /// Returns the colours of series, in their order.
-fn colours() -> impl Iterator<Item = RGBColor> {
+fn colours() -> impl Iterator<Item = Colour> {
     COLOURS.iter().cycle().copied()
 }
 
@@ -248,7 +259,7 @@ mod tests {
     }
 
     fn svg(chart: &Chart) -> String {
-        draw(&[Picture::Chart(chart.clone())]).expect("drawn")
+        draw(&[Picture::Chart(chart.clone())])
     }
 
     fn dots(chart: &Chart) -> usize {
@@ -277,7 +288,7 @@ mod tests {
         assert!(!svg(&chart).contains("nobody"));
         let text = svg(&linear(&[]));
         assert!(text.starts_with("<svg") && text.trim_end().ends_with("</svg>"));
-        assert!(draw(&[]).is_ok());
+        assert!(draw(&[]).ends_with("</svg>\n"));
     }
 
     #[test]
@@ -296,8 +307,7 @@ mod tests {
             })
         };
         let text = draw(&[bars("upper"), bars("lower"), Picture::Chart(linear(&[(1.0, 2.0)]))]);
-        let text = text.expect("drawn");
-        let y = |label: &str| -> u32 {
+        let y = |label: &str| -> i32 {
             let before = text.split(&format!(">{label}<")).next().expect("its element");
             let (_, y) = before.rsplit_once(" y=\"").expect("a place");
             y.split('"').next().and_then(|y| y.parse().ok()).expect("a number")

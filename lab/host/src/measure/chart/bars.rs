@@ -1,22 +1,16 @@
 //! Charts of grouped bars.
 
 use super::*;
-use crate::measure::chart::legend::{Entry, Sign, wrapped};
-use crate::measure::chart::ruler::{Ruler, span, tick, whole_or_digits};
-use plotters::prelude::{EmptyElement, IntoFont, Rectangle, Text, TextStyle};
-use plotters::style::FontTransform;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use crate::measure::chart::legend::wrapped;
+use crate::measure::chart::ruler::{span, tick, whole_or_digits};
+use crate::measure::chart::svg::RIGHT;
+use std::ops::Range;
 
 /// The colours of published values.
-const GREYS: [RGBColor; 4] = [
-    RGBColor(190, 190, 190),
-    RGBColor(150, 150, 150),
-    RGBColor(110, 110, 110),
-    RGBColor(215, 205, 185),
-];
+const GREYS: [Colour; 4] = ["#BEBEBE", "#969696", "#6E6E6E", "#D7CDB9"];
 
-/// The size of labels, in pixels, and the approximate width of a letter.
-const LABEL: (u32, f64) = (11, 6.0);
+/// The size of labels, and the approximate width of a letter, in pixels.
+const LABEL: (f64, f64) = (10.0, 6.0);
 
 /// A bar chart. Each label has a group of bars, which contains a bar for each series.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +40,7 @@ struct Bar {
     /// The lower and the upper edge or, if the value is negative, the other way round.
     values: (f64, f64),
     interval: Option<[f64; 2]>,
-    colour: RGBColor,
+    colour: Colour,
     /// Whether the value is a published one, which is printed with all its digits.
     is_published: bool,
 }
@@ -59,7 +53,7 @@ impl Bars {
     }
 
     /// Returns the colours of the series.
-    fn colours(&self) -> impl Iterator<Item = RGBColor> {
+    fn colours(&self) -> impl Iterator<Item = Colour> {
         let greys = GREYS.iter().cycle().take(self.others.min(self.series.len()));
         greys.copied().chain(colours())
     }
@@ -75,7 +69,7 @@ impl Bars {
         let most = groups.iter().map(Vec::len).max().unwrap_or(0);
         let wide = 0.84 / if self.stacked { 1.0 } else { most.max(1) as f64 };
         let gap = wide * 0.03;
-        let colours: Vec<RGBColor> = self.colours().take(self.series.len()).collect();
+        let colours: Vec<Colour> = self.colours().take(self.series.len()).collect();
         let mut bars = Vec::new();
         for (group, present) in groups.into_iter().enumerate() {
             let count = if self.stacked { 1 } else { present.len() };
@@ -95,44 +89,31 @@ impl Bars {
         bars
     }
 
-    pub(crate) fn draw(&self, area: &Area<'_>) -> Result<(), Error> {
+    pub(crate) fn draw(&self, svg: &mut Svg, area: Area) {
         let groups = self.labels.len().max(1) as f64;
-        let entries: Vec<Entry> = self
-            .series
-            .iter()
-            .zip(self.colours())
+        let series = self.series.iter().zip(self.colours());
+        let entries: Vec<Entry> = series
             .filter(|((_, values), _)| values.iter().any(Option::is_some))
             .map(|((name, _), colour)| Entry { name, colour, sign: Sign::Box })
             .collect();
-        let area = legend::beside(area, &entries)?;
+        let area = legend::beside(svg, area, &entries);
         let bars = self.layout();
-        let mut chart = ChartBuilder::on(&area)
-            .caption(&self.title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(64)
-            .y_label_area_size(76)
-            .build_cartesian_2d(
-                Ruler::new(Scale::Linear, 0.0..groups),
-                Ruler::new(Scale::Linear, range(&bars)),
-            )?;
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .x_labels(0)
-            .y_desc(&self.y)
-            .bold_line_style(LIGHT)
-            .draw()?;
-        let group = f64::from(chart.plotting_area().dim_in_pixel().0) / groups;
-        self.draw_bars(&mut chart, &bars, group)?;
+        let mut x = Ruler::new(Scale::Linear, 0.0..groups);
+        // The groups have names instead of ticks.
+        x.ticks.clear();
+        let y = Ruler::new(Scale::Linear, range(&bars));
+        let frame = Frame::draw(svg, area, 64, [&self.title, "", &self.y], (x, y));
+        let (left, right) = frame.horizontal;
+        let group = f64::from(right - left + 1) / groups;
+        self.draw_bars(svg, &frame, &bars, group);
         // Without negative bars, this line is the axis.
-        let zero = PathElement::new([(0.0, 0.0), (groups, 0.0)], MARK.stroke_width(1));
-        chart.draw_series([zero])?;
-        self.name_groups(&area, &chart, group)
+        svg.polyline(&[(left, frame.y(0.0)), (right, frame.y(0.0))], 1, MARK);
+        self.name_groups(svg, &frame, group);
     }
 
     /// Draws the bars, their intervals, and their values as text. The last argument is the width of
     /// a group in pixels.
-    fn draw_bars(&self, chart: &mut Context<'_>, bars: &[Bar], group: f64) -> Result<(), Error> {
+    fn draw_bars(&self, svg: &mut Svg, frame: &Frame, bars: &[Bar], group: f64) {
         let fits = |bar: &Bar| {
             let wide = (bar.edges.1 - bar.edges.0) * group;
             bar.text().chars().count() as f64 * LABEL.1 <= wide + 4.0
@@ -140,61 +121,59 @@ impl Bars {
         let are_upright = !bars.iter().all(fits);
         for bar in bars {
             let (left, right) = bar.edges;
-            let corners = [(left, bar.values.0), (right, bar.values.1)];
-            let filled = Rectangle::new(corners, bar.colour.filled());
-            chart.draw_series([filled])?;
+            let ends = [frame.y(bar.values.0), frame.y(bar.values.1)];
+            let (x, y) = (frame.x(left), ends[0].min(ends[1]));
+            let (width, height) = (frame.x(right) - x, ends[0].max(ends[1]) - y);
+            svg.fill(Area { x, y, width, height }, bar.colour, "");
             let middle = f64::midpoint(left, right);
             if let Some([low, high]) = bar.interval {
                 let end = (right - left) / 6.0;
-                let across = |at: f64| vec![(middle - end, at), (middle + end, at)];
-                let lines = [vec![(middle, low), (middle, high)], across(low), across(high)];
-                let lines = lines.map(|line| PathElement::new(line, ENDS.stroke_width(1)));
-                chart.draw_series(lines)?;
+                for [from, to] in [
+                    [(middle, low), (middle, high)],
+                    [(middle - end, low), (middle + end, low)],
+                    [(middle - end, high), (middle + end, high)],
+                ] {
+                    let ends = [from, to].map(|(x, y)| (frame.x(x), frame.y(y)));
+                    svg.polyline(&ends, 1, ENDS);
+                }
             }
             if self.stacked {
                 continue;
             }
-            let value = bar.values.1;
             let (lowest, highest) = bar.extremes();
-            let at = if value < 0.0 { lowest } else { highest };
-            let style = match (are_upright, value < 0.0) {
-                (false, false) => centred(VPos::Bottom, LABEL.0),
-                (false, true) => centred(VPos::Top, LABEL.0),
-                (true, is_below) => upright(is_below),
-            };
-            let away = if value < 0.0 { 3 } else { -3 };
-            let figure = EmptyElement::at((middle, at)) + Text::new(bar.text(), (0, away), style);
-            chart.draw_series([figure])?;
+            let is_below = bar.values.1 < 0.0;
+            let (at, away) = if is_below { (lowest, 3) } else { (highest, -3) };
+            let (place, text) = ((frame.x(middle), frame.y(at) + away), bar.text());
+            match (are_upright, is_below) {
+                (false, false) => svg.text(place, ABOVE, LABEL.0, &text),
+                (false, true) => svg.text(place, BELOW, LABEL.0, &text),
+                (true, false) => svg.upright(place, RIGHT, LABEL.0, &text),
+                (true, true) => svg.upright(place, LEFT, LABEL.0, &text),
+            }
         }
-        Ok(())
     }
 
     /// Writes the names of groups below the chart.
-    fn name_groups(&self, area: &Area<'_>, chart: &Context<'_>, group: f64) -> Result<(), Error> {
-        // The coordinates of Plotters are absolute, but drawing on a sub-area is relative to the corner of the
-        // sub-area.
-        let (left, top) = area.get_base_pixel();
+    fn name_groups(&self, svg: &mut Svg, frame: &Frame, group: f64) {
         let words = self.labels.iter().flat_map(|label| label.split([' ', '-', '+']));
         let longest = words.map(|word| word.chars().count()).max().unwrap_or(0);
         // If the longest word is too wide, the names are written in a smaller size.
-        let size = [LABEL.0, 9, 8].into_iter().find(|size| longest <= letters(group, *size));
-        let size = size.unwrap_or(8);
-        let bottom = chart.plotting_area().get_pixel_range().1.end;
+        let sizes = [(LABEL.0, 5.94), (7.5, 4.86), (7.0, 4.32)];
+        let letters = |wide: f64| (group / wide) as usize;
+        let fitting = sizes.into_iter().find(|(_, wide)| longest <= letters(*wide));
+        let (size, wide) = fitting.unwrap_or(sizes[2]);
         for (at, label) in self.labels.iter().enumerate() {
-            let x = chart.plotting_area().map_coordinate(&(at as f64 + 0.5, 0.0)).0 - left;
-            let mut y = bottom - top;
-            for line in wrapped(label, letters(group, size)) {
-                y += 8;
-                area.draw(&Text::new(line, (x, y), centred(VPos::Top, size)))?;
-                y += 6;
+            let (x, mut y) = (frame.x(at as f64 + 0.5), frame.vertical.0 + 1);
+            for line in wrapped(label, letters(wide)) {
+                svg.text((x, y + 8), BELOW, size, &line);
+                y += 14;
             }
         }
-        Ok(())
     }
 }
 
 /// The colour of the lines that show intervals.
-const ENDS: RGBColor = RGBColor(40, 40, 40);
+const ENDS: Colour = "#282828";
 
 impl Bar {
     /// Returns the text of the bar's value.
@@ -221,29 +200,13 @@ fn range(bars: &[Bar]) -> Range<f64> {
     start - below..if high > 0.0 { end + room } else { end }
 }
 
-/// Returns the number of letters of this size that fit below a group.
-fn letters(group: f64, size: u32) -> usize {
-    (group / (f64::from(size) * 0.54)) as usize
-}
-
-fn centred(place: VPos, size: u32) -> TextStyle<'static> {
-    TextStyle::from(("sans-serif", size).into_font()).pos(Pos::new(HPos::Center, place))
-}
-
-/// Returns the text style of a value that is written vertically, above or below its bar.
-fn upright(is_below: bool) -> TextStyle<'static> {
-    let font = ("sans-serif", LABEL.0).into_font().transform(FontTransform::Rotate270);
-    let place = if is_below { HPos::Right } else { HPos::Left };
-    TextStyle::from(font).pos(Pos::new(place, VPos::Center))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::measure::chart::{COLOURS, Picture};
 
     fn svg(bars: &Bars) -> String {
-        crate::measure::chart::draw(&[Picture::Bars(bars.clone())]).expect("drawn")
+        crate::measure::chart::draw(&[Picture::Bars(bars.clone())])
     }
 
     fn bars(values: &[&[Option<f64>]]) -> Bars {
@@ -307,7 +270,7 @@ mod tests {
     fn values_of_others_are_grey() {
         let mut of = bars(&[&[Some(1.0), Some(2.0)], &[Some(1.0), Some(2.0)]]);
         of.others = 1;
-        let colours: Vec<RGBColor> = of.colours().take(2).collect();
+        let colours: Vec<Colour> = of.colours().take(2).collect();
         assert_eq!(colours, [GREYS[0], COLOURS[0]]);
     }
 

@@ -1,11 +1,7 @@
 //! A picture of nested boxes, with a matrix of numbers below them: that of `dayfly host topology`.
 
-use crate::measure::chart::{Area, COLOURS, Error, LIGHT, MARK};
-use plotters::prelude::{
-    BLACK, Color, IntoDrawingArea, IntoFont, Rectangle, SVGBackend, Text, TextStyle, WHITE,
-};
-use plotters::style::RGBAColor;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use crate::measure::chart::svg::{AROUND, Area, Colour, LEFT, Point, RIGHT, Svg};
+use crate::measure::chart::{COLOURS, LIGHT, MARK};
 
 /// The minimum width of a picture, in pixels.
 const WIDTH: i32 = 900;
@@ -58,25 +54,16 @@ pub struct Tray {
 /// The smallest box: its text, and its kind, an index into [`KINDS`].
 pub type Cell = (String, usize);
 
-/// A position and a size, in pixels.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    x: i32,
-    y: i32,
-    width: i32,
-    height: i32,
-}
-
 /// Lays out items of these sizes from left to right, in lines of at most `width`. Returns their positions, and the size
 /// of all together.
-fn flow(sizes: impl Iterator<Item = (i32, i32)>, width: i32, gap: i32) -> (Vec<Place>, (i32, i32)) {
+fn flow(sizes: impl Iterator<Item = (i32, i32)>, width: i32, gap: i32) -> (Vec<Area>, (i32, i32)) {
     let (mut x, mut y, mut line, mut widest) = (0_i32, 0_i32, 0, 0);
     let mut places = Vec::new();
     for (wide, high) in sizes {
         if x > 0 && x + wide > width {
             (x, y, line) = (0, y.saturating_add(line + gap), 0);
         }
-        places.push(Place { x, y, width: wide, height: high });
+        places.push(Area { x, y, width: wide, height: high });
         widest = widest.max(x + wide);
         x += wide + gap;
         line = line.max(high);
@@ -86,10 +73,7 @@ fn flow(sizes: impl Iterator<Item = (i32, i32)>, width: i32, gap: i32) -> (Vec<P
 
 impl Boxes {
     /// Renders the picture as SVG.
-    ///
-    /// # Errors
-    /// Errors of the drawing library.
-    pub fn svg(&self) -> Result<String, Error> {
+    pub fn svg(&self) -> String {
         let columns = if self.boxes.len() > 1 { 2 } else { 1 };
         let wide = (WIDTH - GAP) / columns - GAP;
         let mut places = Vec::new();
@@ -98,7 +82,7 @@ impl Boxes {
             let high = pair.iter().map(|outer| outer.layout(wide).1).max().unwrap_or(0);
             for (outer, column) in pair.iter().zip(0..) {
                 let x = GAP + column * (wide + GAP);
-                places.push((outer, Place { x, y, width: wide, height: high }));
+                places.push((outer, Area { x, y, width: wide, height: high }));
             }
             y = y.saturating_add(high + GAP);
         }
@@ -109,151 +93,127 @@ impl Boxes {
         let height = matrix.saturating_add(below.unwrap_or(0));
         let width = WIDTH.max((CELL.0 + 12).saturating_mul(labels + 1) + 2 * GAP);
 
-        let mut text = String::new();
-        {
-            let size = (width.unsigned_abs(), height.unsigned_abs());
-            let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-            area.fill(&WHITE)?;
-            write(&area, &self.title, (width / 2, LINE), 18, HPos::Center)?;
-            for (outer, place) in places {
-                outer.draw(&area, place)?;
-            }
-            self.legend(&area, legend)?;
-            if labels > 0 {
-                self.matrix(&area, (GAP, matrix))?;
-            }
-            area.present()?;
+        let mut svg = Svg::new(width, height);
+        svg.text((width / 2, LINE), AROUND, 14.5, &self.title);
+        for (outer, place) in places {
+            outer.draw(&mut svg, place);
         }
-        Ok(super::finished(&text))
+        self.legend(&mut svg, legend);
+        if labels > 0 {
+            self.matrix(&mut svg, (GAP, matrix));
+        }
+        svg.finished()
     }
 
-    fn legend(&self, area: &Area<'_>, y: i32) -> Result<(), Error> {
+    fn legend(&self, svg: &mut Svg, y: i32) {
         let trays = self.boxes.iter().flat_map(|outer| &outer.trays);
         let cells: Vec<&Cell> = trays.flat_map(|tray| &tray.groups).flatten().collect();
         let mut x = GAP;
         for (kind, name) in KINDS.iter().enumerate() {
             if cells.iter().any(|(_, of)| *of == kind) {
-                let place = Place { x, y, width: CELL.0 / 2, height: CELL.1 / 2 };
-                place.draw(area, &colour(kind))?;
-                write(area, name, (x + CELL.0 / 2 + 6, y + CELL.1 / 4), 12, HPos::Left)?;
+                colour(svg, Area { x, y, width: CELL.0 / 2, height: CELL.1 / 2 }, kind);
+                svg.text((x + CELL.0 / 2 + 6, y + CELL.1 / 4), RIGHT, 12.0, name);
                 x += CELL.0 + GAP + letters(name);
             }
         }
-        Ok(())
     }
 
-    fn matrix(&self, area: &Area<'_>, (x, y): (i32, i32)) -> Result<(), Error> {
-        write(area, MATRIX, (x, y + GAP), 15, HPos::Left)?;
+    fn matrix(&self, svg: &mut Svg, (x, y): Point) {
+        svg.text((x, y + GAP), RIGHT, 12.1, MATRIX);
         let (width, height) = (CELL.0 + 12, CELL.1);
-        let place = |row: usize, column: usize| Place {
+        let place = |row: usize, column: usize| Area {
             x: x + width.saturating_mul(to_pixels(column)),
             y: y + LINE + height.saturating_mul(to_pixels(row)),
             width,
             height,
         };
         for (row, (label, numbers)) in (1..).zip(&self.matrix) {
-            write(area, label, place(0, row).middle(), 12, HPos::Center)?;
-            write(area, label, place(row, 0).middle(), 12, HPos::Center)?;
+            svg.text(middle(place(0, row)), AROUND, 12.0, label);
+            svg.text(middle(place(row, 0)), AROUND, 12.0, label);
             for (column, number) in (1..).zip(numbers) {
                 let place = place(row, column);
-                place.draw(area, &if row == column { colour(0) } else { WHITE.mix(1.0) })?;
-                write(area, number, place.middle(), 12, HPos::Center)?;
+                match row == column {
+                    true => colour(svg, place, 0),
+                    false => framed(svg, place, "#FFFFFF", ""),
+                }
+                svg.text(middle(place), AROUND, 12.0, number);
             }
         }
-        Ok(())
     }
 }
 
 impl Outer {
     /// Returns the positions of the inner boxes in an outer box of this width, and the height of the outer box.
-    fn layout(&self, width: i32) -> (Vec<Place>, i32) {
+    fn layout(&self, width: i32) -> (Vec<Area>, i32) {
         let inner = width - 2 * GAP;
         let (places, (_, height)) =
             flow(self.trays.iter().map(|tray| tray.layout(inner).1), inner, GAP);
-        let places = places.into_iter().map(|place| place.moved(GAP, LINE + GAP));
+        let places = places.into_iter().map(|place| moved(place, GAP, LINE + GAP));
         (places.collect(), height.saturating_add(LINE + 2 * GAP))
     }
 
-    fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
-        place.draw(area, &LIGHT.mix(0.4))?;
+    fn draw(&self, svg: &mut Svg, place: Area) {
+        framed(svg, place, LIGHT, " opacity=\"0.4\"");
         let line = place.y + GAP + 4;
-        write(area, &self.title, (place.x + GAP, line), 15, HPos::Left)?;
-        write(area, &self.note, (place.x + place.width - GAP, line), 12, HPos::Right)?;
+        svg.text((place.x + GAP, line), RIGHT, 12.1, &self.title);
+        svg.text((place.x + place.width - GAP, line), LEFT, 12.0, &self.note);
         for (tray, of) in self.trays.iter().zip(self.layout(place.width).0) {
-            tray.draw(area, of.moved(place.x, place.y))?;
+            tray.draw(svg, moved(of, place.x, place.y));
         }
-        Ok(())
     }
 }
 
 impl Tray {
     /// Returns the positions of the groups of cells in a box that is at most `inner` wide, unless a single group is
     /// wider, and the size of the box.
-    fn layout(&self, inner: i32) -> (Vec<Place>, (i32, i32)) {
+    fn layout(&self, inner: i32) -> (Vec<Area>, (i32, i32)) {
         let size = |cells: &Vec<_>| (CELL.0.saturating_mul(to_pixels(cells.len())), CELL.1);
         let (places, (width, height)) =
             flow(self.groups.iter().map(size), inner - 2 * GAP, GAP / 2);
         let width = width.max(letters(&self.title).min(inner - 2 * GAP)) + 2 * GAP;
-        let places = places.into_iter().map(|place| place.moved(GAP, LINE));
+        let places = places.into_iter().map(|place| moved(place, GAP, LINE));
         (places.collect(), (width, height.saturating_add(LINE + GAP)))
     }
 
     /// Iterates over the cells and their positions, if the box is at `place`.
-    fn cells(&self, place: Place) -> impl Iterator<Item = (&Cell, Place)> {
+    fn cells(&self, place: Area) -> impl Iterator<Item = (&Cell, Area)> {
         let groups = self.groups.iter().zip(self.layout(place.width).0);
         groups.flat_map(move |(cells, group)| {
-            let first = Place { width: CELL.0, ..group.moved(place.x, place.y) };
-            cells.iter().zip((0..).map(move |cell| first.moved(cell * CELL.0, 0)))
+            let first = Area { width: CELL.0, ..moved(group, place.x, place.y) };
+            cells.iter().zip((0..).map(move |cell| moved(first, cell * CELL.0, 0)))
         })
     }
 
-    fn draw(&self, area: &Area<'_>, place: Place) -> Result<(), Error> {
-        place.draw(area, &WHITE.mix(1.0))?;
-        write(area, &self.title, (place.x + GAP, place.y + GAP + 1), 12, HPos::Left)?;
+    fn draw(&self, svg: &mut Svg, place: Area) {
+        framed(svg, place, "#FFFFFF", "");
+        svg.text((place.x + GAP, place.y + GAP + 1), RIGHT, 12.0, &self.title);
         for ((text, kind), place) in self.cells(place) {
-            place.draw(area, &colour(*kind))?;
-            write(area, text, place.middle(), 12, HPos::Center)?;
+            colour(svg, place, *kind);
+            svg.text(middle(place), AROUND, 12.0, text);
         }
-        Ok(())
     }
 }
 
-impl Place {
-    fn moved(self, x: i32, y: i32) -> Self {
-        Self { x: self.x.saturating_add(x), y: self.y.saturating_add(y), ..self }
-    }
-
-    /// Draws the place filled and with a frame.
-    fn draw(self, area: &Area<'_>, fill: &RGBAColor) -> Result<(), Error> {
-        let (right, lower) = (self.x + self.width, self.y.saturating_add(self.height));
-        let corners = [(self.x, self.y), (right, lower)];
-        area.draw(&Rectangle::new(corners, fill.filled()))?;
-        Ok(area.draw(&Rectangle::new(corners, MARK.stroke_width(1)))?)
-    }
-
-    fn middle(self) -> (i32, i32) {
-        (self.x + self.width / 2, self.y + self.height / 2)
-    }
+fn moved(area: Area, x: i32, y: i32) -> Area {
+    Area { x: area.x.saturating_add(x), y: area.y.saturating_add(y), ..area }
 }
 
-fn write(
-    area: &Area<'_>,
-    text: &str,
-    at: (i32, i32),
-    size: u32,
-    across: HPos,
-) -> Result<(), Error> {
-    let style = TextStyle::from(("sans-serif", size).into_font());
-    let style = style.pos(Pos::new(across, VPos::Center)).color(&BLACK);
-    Ok(area.draw(&Text::new(text.to_owned(), at, style))?)
+fn middle(area: Area) -> Point {
+    (area.x + area.width / 2, area.y + area.height / 2)
 }
 
-/// Returns the colour of a kind of cell. The colour is light enough that text on it is readable.
-fn colour(kind: usize) -> RGBAColor {
+/// Fills an area and draws a frame around it.
+fn framed(svg: &mut Svg, area: Area, fill: Colour, opacity: &str) {
+    svg.fill(area, fill, opacity);
+    svg.edge(area, MARK);
+}
+
+/// Draws a cell of this kind. Its colour is light enough that text on it is readable.
+fn colour(svg: &mut Svg, cell: Area, kind: usize) {
     match kind {
-        0 => COLOURS[5].mix(0.45),
-        1 => COLOURS[4].mix(0.6),
-        _ => LIGHT.mix(1.0),
+        0 => framed(svg, cell, COLOURS[5], " opacity=\"0.45\""),
+        1 => framed(svg, cell, COLOURS[4], " opacity=\"0.6\""),
+        _ => framed(svg, cell, LIGHT, ""),
     }
 }
 
@@ -289,7 +249,7 @@ mod tests {
             boxes: vec![outer("node 0"), outer("node 1"), outer("node 2")],
             matrix: ["0", "1", "2"].map(row).to_vec(),
         };
-        let text = boxes.svg().expect("drawn");
+        let text = boxes.svg();
         for word in
             ["a &amp; b", "32 &lt;GB&gt;", "node 2", "cache b", "c47", "isolated from", "31"]
         {
@@ -300,7 +260,7 @@ mod tests {
 
     #[test]
     fn nothing_leaves_its_box() {
-        let inside = |one: Place, other: Place| {
+        let inside = |one: Area, other: Area| {
             one.x >= other.x
                 && one.y >= other.y
                 && one.x + one.width <= other.x + other.width
@@ -310,7 +270,7 @@ mod tests {
         let outer = Outer { trays, ..Outer::default() };
         for width in 200..900 {
             let (places, height) = outer.layout(width);
-            let all = Place { x: 0, y: 0, width, height };
+            let all = Area { x: 0, y: 0, width, height };
             for (tray, place) in outer.trays.iter().zip(places) {
                 assert!(inside(place, all), "{width}: {place:?}");
                 assert!(

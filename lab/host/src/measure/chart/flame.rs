@@ -2,18 +2,18 @@
 //! callees.
 
 use crate::measure::chart::legend::{self, Entry, Sign};
-use crate::measure::chart::{Area, COLOURS, Error, colours};
-use plotters::prelude::{Color, IntoFont, RGBColor, Rectangle, Text, TextStyle, WHITE};
+use crate::measure::chart::svg::{Area, BELOW, Colour, RIGHT_BELOW, Svg};
+use crate::measure::chart::{COLOURS, colours};
 use std::collections::BTreeMap;
 
 /// The maximum height of a function, in pixels.
-const ROW: u32 = 15;
+const ROW: i32 = 15;
 
 /// The width of a letter in function names, in pixels.
 const LETTER: f64 = 5.4;
 
 /// The colour of functions that are in no class.
-const PLAIN: RGBColor = RGBColor(215, 215, 205);
+const PLAIN: Colour = "#D7D7CD";
 
 /// A flame graph.
 #[derive(Debug, Clone, Default)]
@@ -49,57 +49,53 @@ impl Node {
         root
     }
 
-    fn depth(&self) -> u32 {
+    fn depth(&self) -> i32 {
         self.calls.values().map(|call| call.depth() + 1).max().unwrap_or(0)
     }
 }
 
 impl Flame {
-    pub(crate) fn draw(&self, area: &Area<'_>) -> Result<(), Error> {
+    pub(crate) fn draw(&self, svg: &mut Svg, area: Area) {
         let root = Node::of(&self.stacks);
         if root.samples == 0 {
-            return Ok(());
+            return;
         }
-        let entries: Vec<Entry<'_>> = self
-            .classes
-            .iter()
-            .zip(colours())
-            .map(|((name, _), colour)| Entry { name, colour, sign: Sign::Box })
-            .collect();
-        let area = legend::beside(area, &entries)?;
-        let title = TextStyle::from(("sans-serif", 20).into_font());
-        let area = area.titled(&self.title, title)?.margin(0, 8, 12, 12);
-        let (width, height) = area.dim_in_pixel();
-        let row = (height / root.depth().max(1)).clamp(1, ROW);
-        let place =
-            Place { left: 0.0, bottom: height, row, scale: f64::from(width) / root.samples as f64 };
-        self.draw_calls(&area, &root, place, None)
+        let classes = self.classes.iter().zip(colours());
+        let entries: Vec<Entry<'_>> =
+            classes.map(|((name, _), colour)| Entry { name, colour, sign: Sign::Box }).collect();
+        let area = legend::beside(svg, area, &entries);
+        svg.text((area.x + area.width / 2, area.y + 5), BELOW, 18.0, &self.title);
+        let row = ((area.height - 34) / root.depth().max(1)).clamp(1, ROW);
+        let scale = f64::from(area.width - 24) / root.samples as f64;
+        let place = Place { left: 0.0, bottom: area.y + area.height - 8, row };
+        let mut frames = Frames { svg, area, scale, outlines: Vec::new() };
+        self.draw_calls(&mut frames, &root, place, None);
+        frames.flush();
     }
 
     /// Draws the callees of a function, side by side above it.
     fn draw_calls(
         &self,
-        area: &Area<'_>,
+        frames: &mut Frames<'_>,
         node: &Node,
         mut place: Place,
         class: Option<usize>,
-    ) -> Result<(), Error> {
+    ) {
         for (name, call) in &node.calls {
-            let width = call.samples as f64 * place.scale;
+            let width = call.samples as f64 * frames.scale;
             // Skip functions that are too narrow to be visible.
-            if width >= 0.3 && place.bottom >= place.row {
+            if width >= 0.3 && place.bottom - place.row >= frames.area.y + 26 {
                 let class = match (class, self.class(name)) {
                     (Some(caller), Some(own)) => Some(caller.min(own)),
                     (caller, own) => caller.or(own),
                 };
                 let colour = class.map_or(PLAIN, |class| COLOURS[class % COLOURS.len()]);
-                place.draw(area, name, width, colour)?;
+                frames.draw(place, name, width, colour);
                 let above = Place { bottom: place.bottom - place.row, ..place };
-                self.draw_calls(area, call, above, class)?;
+                self.draw_calls(frames, call, above, class);
             }
             place.left += width;
         }
-        Ok(())
     }
 
     fn class(&self, function: &str) -> Option<usize> {
@@ -112,38 +108,57 @@ impl Flame {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     left: f64,
-    bottom: u32,
-    row: u32,
-    /// The width of one sample, in pixels.
-    scale: f64,
+    bottom: i32,
+    row: i32,
 }
 
-impl Place {
-    fn draw(self, area: &Area<'_>, name: &str, width: f64, colour: RGBColor) -> Result<(), Error> {
-        let pixel = |value: f64| value.round() as i32;
-        let (left, right) = (pixel(self.left), pixel(self.left + width));
-        let (top, bottom) = ((self.bottom - self.row).cast_signed(), self.bottom.cast_signed());
+/// The functions of a picture.
+struct Frames<'a> {
+    svg: &'a mut Svg,
+    area: Area,
+    /// The width of one sample, in pixels.
+    scale: f64,
+    /// The outlines that are not drawn yet. Neighbouring functions of a colour are one element.
+    outlines: Vec<(Colour, String)>,
+}
+
+impl Frames<'_> {
+    fn draw(&mut self, place: Place, name: &str, width: f64, colour: Colour) {
+        let pixel = |value: f64| self.area.x + 12 + value.round() as i32;
+        let (left, right) = (pixel(place.left), pixel(place.left + width));
         // If the box is wide enough, leave a gap on each side.
-        let gap = i32::from(right - left > 2);
-        let corners = [(left, top + 1), ((right - gap).max(left), bottom)];
-        area.draw(&Rectangle::new(corners, colour.mix(0.75).filled()))?;
+        let wide = (right - i32::from(right - left > 2) - left).max(0);
+        let (top, high) = (place.bottom - place.row + 1, place.row - 1);
+        let outline = format!("M{left} {top}h{wide}v{high}h-{wide}z");
+        match self.outlines.iter_mut().find(|(of, _)| *of == colour) {
+            Some((_, outlines)) => outlines.push_str(&outline),
+            None => self.outlines.push((colour, outline)),
+        }
         let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
-        if letters >= 4 && self.row >= 8 {
+        if letters >= 4 && place.row >= 8 {
             let short: String = match name.chars().count() {
                 count if count > letters => name.chars().take(letters - 1).chain(['…']).collect(),
                 _ => name.to_owned(),
             };
-            let style = TextStyle::from(("sans-serif", (self.row - 3).min(11)).into_font());
-            let style = if is_dark(colour) { style.color(&WHITE) } else { style };
-            area.draw(&Text::new(short, (left + 2, top + 2), style))?;
+            self.flush();
+            let size = f64::from((place.row - 3).min(10));
+            let more = if is_dark(colour) { " fill=\"#FFFFFF\"" } else { "" };
+            self.svg.words((left + 2, top + 1), RIGHT_BELOW, size, more, &short);
         }
-        Ok(())
+    }
+
+    fn flush(&mut self) {
+        for (colour, outlines) in self.outlines.drain(..) {
+            self.svg.path(&outlines, colour);
+        }
     }
 }
 
 /// Returns whether black text is hard to read on this colour.
-fn is_dark(RGBColor(red, green, blue): RGBColor) -> bool {
-    u32::from(red) * 3 + u32::from(green) * 6 + u32::from(blue) < 900
+fn is_dark(colour: Colour) -> bool {
+    let number = u32::from_str_radix(&colour[1..], 16).unwrap_or(0);
+    let [_, red, green, blue] = number.to_be_bytes().map(u32::from);
+    red * 3 + green * 6 + blue < 900
 }
 
 #[cfg(test)]
@@ -169,7 +184,7 @@ mod tests {
         let classes = vec![("mounts".to_owned(), vec!["mount".to_owned()])];
         let flame = Flame { title: "a <burst>".to_owned(), stacks, classes };
         assert_eq!((flame.class("do_mount"), flame.class("run")), (Some(0), None));
-        let text = draw(&[Picture::Flame(flame)]).expect("drawn");
+        let text = draw(&[Picture::Flame(flame)]);
         for word in ["run", "mount", "lock", "mounts", "a &lt;burst&gt;"] {
             assert!(text.contains(word), "{word}: {text}");
         }
@@ -177,12 +192,12 @@ mod tests {
 
     #[test]
     fn text_is_readable_on_all_colours() {
-        assert!(is_dark(RGBColor(68, 68, 68)) && is_dark(RGBColor(84, 39, 136)));
-        assert!(!is_dark(RGBColor(86, 180, 233)) && !is_dark(PLAIN));
+        assert!(is_dark(COLOURS[6]) && is_dark(COLOURS[10]));
+        assert!(!is_dark(COLOURS[5]) && !is_dark(PLAIN));
     }
 
     #[test]
     fn nothing_is_a_flame_too() {
-        assert!(draw(&[Picture::Flame(Flame::default())]).is_ok());
+        assert!(!draw(&[Picture::Flame(Flame::default())]).contains("<text"));
     }
 }

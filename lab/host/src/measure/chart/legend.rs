@@ -1,10 +1,6 @@
 //! The legend, which is drawn to the right of the picture.
 
-use crate::measure::chart::{Area, Error};
-use plotters::prelude::{
-    Circle, Color, IntoFont, PathElement, RGBColor, Rectangle, Text, TextStyle,
-};
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use crate::measure::chart::svg::{Area, Colour, RIGHT, Svg};
 
 /// The maximum number of letters in a line.
 const LETTERS: usize = 24;
@@ -14,7 +10,7 @@ const LINE: i32 = 17;
 /// An entry of the legend: a name, and its symbol in the picture.
 pub(crate) struct Entry<'a> {
     pub name: &'a str,
-    pub colour: RGBColor,
+    pub colour: Colour,
     pub sign: Sign,
 }
 
@@ -29,34 +25,25 @@ pub(crate) enum Sign {
 }
 
 /// Draws the legend at the right edge of the area; returns the remaining area.
-pub(crate) fn beside<'a>(area: &Area<'a>, entries: &[Entry]) -> Result<Area<'a>, Error> {
+pub(crate) fn beside(svg: &mut Svg, area: Area, entries: &[Entry]) -> Area {
     let lines = entries.iter().flat_map(|entry| wrapped(entry.name, LETTERS));
-    let Some(longest) = lines.map(|line| line.chars().count()).max() else {
-        return Ok(area.clone());
-    };
+    let Some(longest) = lines.map(|line| line.chars().count()).max() else { return area };
     let wide = i32::try_from(longest).unwrap_or(i32::MAX).saturating_mul(7).saturating_add(48);
-    let (width, _) = area.dim_in_pixel();
-    let width = i32::try_from(width).unwrap_or(i32::MAX);
-    let (picture, legend) = area.split_horizontally(width.saturating_sub(wide).max(width / 2));
-    let style =
-        TextStyle::from(("sans-serif", 12).into_font()).pos(Pos::new(HPos::Left, VPos::Center));
-    let mut y = 44;
-    for entry in entries {
-        let colour = entry.colour;
-        match entry.sign {
-            Sign::Box => legend.draw(&Rectangle::new([(4, y - 5), (16, y + 5)], colour.filled())),
-            Sign::Dot => legend.draw(&Circle::new((10, y), 4, colour.filled())),
-            Sign::Line => legend.draw(&PathElement::new([(2, y), (18, y)], colour.stroke_width(3))),
-            Sign::Upright => {
-                legend.draw(&PathElement::new([(10, y - 6), (10, y + 6)], colour.stroke_width(2)))
-            }
-        }?;
-        for line in wrapped(entry.name, LETTERS) {
-            legend.draw(&Text::new(line, (24, y), style.clone()))?;
+    let rest = Area { width: area.width.saturating_sub(wide).max(area.width / 2), ..area };
+    let (x, mut y) = (rest.x + rest.width, rest.y + 44);
+    for &Entry { name, colour, sign } in entries {
+        match sign {
+            Sign::Box => svg.fill(Area { x: x + 4, y: y - 5, width: 12, height: 10 }, colour, ""),
+            Sign::Dot => svg.dot((x + 10, y), 4, colour),
+            Sign::Line => svg.polyline(&[(x + 2, y), (x + 18, y)], 3, colour),
+            Sign::Upright => svg.polyline(&[(x + 10, y - 6), (x + 10, y + 6)], 2, colour),
+        }
+        for line in wrapped(name, LETTERS) {
+            svg.text((x + 24, y), RIGHT, 12.0, &line);
             y += LINE;
         }
     }
-    Ok(picture)
+    rest
 }
 
 /// Wraps a text into lines of this many letters. A line ends after a blank or a hyphen, or within a word that is longer

@@ -1,7 +1,6 @@
 //! Axes with ticks at round numbers.
 
 use crate::measure::chart::Scale;
-use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use std::ops::Range;
 
 /// The maximum number of ticks on an axis.
@@ -23,7 +22,7 @@ const DECADES: [&[f64]; 5] = [
 pub(crate) struct Ruler {
     scale: Scale,
     range: Range<f64>,
-    ticks: Vec<f64>,
+    pub(crate) ticks: Vec<f64>,
 }
 
 impl Ruler {
@@ -57,14 +56,15 @@ impl Ruler {
         Some(ruler)
     }
 
-    /// Returns the position of a value: from 0 at the start of the axis to 1 at the end.
-    fn place(&self, value: f64) -> f64 {
+    /// Returns the pixel of a value on an axis between these pixels.
+    pub(crate) fn pixel(&self, value: f64, (first, last): (i32, i32)) -> i32 {
         let along = |value: f64| match self.scale {
             Scale::Linear => value,
             Scale::Logarithmic => value.ln(),
         };
         let (start, end) = (along(self.range.start), along(self.range.end));
-        (along(value) - start) / (end - start)
+        let place = (along(value) - start) / (end - start);
+        first + (f64::from(last - first) * place).round() as i32
     }
 }
 
@@ -111,32 +111,6 @@ fn logarithmic(range: &Range<f64>) -> Vec<f64> {
 
 fn power(of: i32) -> f64 {
     10_f64.powi(of)
-}
-
-impl Ranged for Ruler {
-    type FormatOption = NoDefaultFormatting;
-    type ValueType = f64;
-
-    fn map(&self, value: &f64, (start, end): (i32, i32)) -> i32 {
-        start + (f64::from(end - start) * self.place(*value)).round() as i32
-    }
-
-    fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
-        // There are no grid lines between the ticks, and no ticks on the horizontal axis of a bar
-        // chart.
-        let has_none = hint.weight().allow_light_points() || hint.max_num_points() == 0;
-        if has_none { Vec::new() } else { self.ticks.clone() }
-    }
-
-    fn range(&self) -> Range<f64> {
-        self.range.clone()
-    }
-}
-
-impl ValueFormatter<f64> for Ruler {
-    fn format_ext(&self, value: &f64) -> String {
-        tick(*value)
-    }
 }
 
 /// Formats the label of a tick without trailing zeros.
@@ -231,9 +205,9 @@ mod tests {
     #[test]
     fn values_have_their_places() {
         let ruler = Ruler::new(Scale::Logarithmic, 1.0..100.0);
-        assert_eq!(ruler.map(&10.0, (0, 200)), 100);
+        assert_eq!(ruler.pixel(10.0, (0, 200)), 100);
         // Vertical axes are upside down.
-        assert_eq!(Ruler::new(Scale::Linear, 0.0..4.0).map(&1.0, (100, 0)), 75);
+        assert_eq!(Ruler::new(Scale::Linear, 0.0..4.0).pixel(1.0, (100, 0)), 75);
     }
 
     #[test]
