@@ -117,17 +117,14 @@ impl Hardware {
             bail!("{}: no CPU is online", file.display());
         }
         let numa = facts.has("/sys/devices/system/node/online");
-        let nodes = match numa {
-            true => topology.nodes.iter().map(|node| Node::of(facts, node, &topology)).collect(),
-            false => Node::without_numa(facts, &cpus.online).map(|node| vec![node]),
-        };
+        let nodes = topology.nodes.iter().map(|node| Node::of(facts, node, &topology, numa));
         let control = Some(topology.smt_control.clone()).filter(|control| !control.is_empty());
         Ok(Self {
             release: facts.release.clone(),
             numa,
             cpus,
             smt: Smt { control, active: topology.has_smt() },
-            nodes: nodes?,
+            nodes: nodes.collect::<Result<_, _>>()?,
             sockets: sockets(&topology),
         })
     }
@@ -139,9 +136,16 @@ impl Hardware {
 }
 
 impl Node {
-    fn of(facts: &Facts, node: &topology::Node, topology: &Topology) -> Result<Self, Error> {
+    /// Reads a node. On a kernel without NUMA, the whole host is one node.
+    fn of(
+        facts: &Facts,
+        node: &topology::Node,
+        topology: &Topology,
+        numa: bool,
+    ) -> Result<Self, Error> {
         let directory = format!("/sys/devices/system/node/node{}", node.id);
-        let (size_bytes, free_bytes) = memory(facts, &format!("{directory}/meminfo"))?;
+        let meminfo = format!("{}/meminfo", if numa { &directory } else { "/proc" });
+        let (size_bytes, free_bytes) = memory(facts, &meminfo)?;
         let file = format!("{directory}/distance");
         let words = facts.text(&file).unwrap_or_default();
         let words: Vec<&str> = words.split_whitespace().collect();
@@ -157,12 +161,6 @@ impl Node {
         };
         let cpus = node.cpus.clone();
         Ok(Self { id: node.id, cpus, size_bytes, free_bytes, distances })
-    }
-
-    /// Returns the whole host as one node, for a kernel without NUMA.
-    fn without_numa(facts: &Facts, online: &List) -> Result<Self, Error> {
-        let (size_bytes, free_bytes) = memory(facts, "/proc/meminfo")?;
-        Ok(Self { id: 0, cpus: online.clone(), size_bytes, free_bytes, distances: Vec::new() })
     }
 }
 

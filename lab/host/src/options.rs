@@ -239,13 +239,11 @@ impl FromStr for Width {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "auto" {
-            return Ok(Self::Auto);
+        match text.parse() {
+            Ok(width @ 1..=32_767) => Ok(Self::Starts(width)),
+            _ if text == "auto" => Ok(Self::Auto),
+            _ => Err("neither a number from 1 to 32767 nor auto".to_owned()),
         }
-        let width = text.parse().ok().filter(|width| (1..=32_767).contains(width));
-        width
-            .map(Self::Starts)
-            .ok_or_else(|| "neither a number from 1 to 32767 nor auto".to_owned())
     }
 }
 

@@ -54,7 +54,8 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
         fs::metadata(directory).map_err(Error::of("find", directory))?;
     }
 
-    let runs = Learner::new(&runtime, config, options.deadline, &stop)?.showing();
+    let mut runs = Learner::new(&runtime, config, options.deadline, &stop)?;
+    runs.shown = true;
     let mut made = BTreeSet::new();
     let mut told = String::new();
     for run in 1..=options.count {

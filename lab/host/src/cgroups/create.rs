@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The files through which tasks are moved; `-t` and `-s` set their owner and mode.
-pub const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
+const TASK_FILES: [&str; 3] = ["tasks", "cgroup.procs", "cgroup.threads"];
 
 /// Creates groups: all of them, or none.
 ///
@@ -39,10 +39,12 @@ pub fn create(options: &Create) -> Result<(), Error> {
 pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Error> {
     let admin = wanted.admin.clone().unwrap_or_default().ids()?;
     let task = wanted.task.clone().unwrap_or_default().ids()?;
+    let is_v1 = directory.join("tasks").exists();
+    let task_files = if is_v1 { &TASK_FILES[..1] } else { &TASK_FILES };
     let mut changes = Vec::new();
     for path in std::iter::once(directory.to_owned()).chain(files(directory)?) {
         let data = fs::metadata(&path).map_err(Error::of("stat", &path))?;
-        let is_task_file = is_task_file(directory, &path);
+        let is_task_file = task_files.iter().any(|file| path.ends_with(file));
         let (user, group) =
             if is_task_file { (task.0.or(admin.0), task.1.or(admin.1)) } else { admin };
         let differs = |wanted: Option<u32>, present| wanted.is_some_and(|id| id != present);
@@ -66,12 +68,6 @@ pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Erro
 fn narrowed(wanted: Option<u32>, present: u32) -> Option<u32> {
     let owner = present >> 6 & 0o7;
     wanted.map(|mode| mode & (owner << 6 | owner << 3 | owner))
-}
-
-fn is_task_file(directory: &Path, path: &Path) -> bool {
-    let is_v1 = directory.join("tasks").exists();
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    if is_v1 { name == "tasks" } else { TASK_FILES.contains(&name) }
 }
 
 fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {

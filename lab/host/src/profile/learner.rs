@@ -27,9 +27,11 @@ pub struct Learner<'a> {
     deadline: Duration,
     stop: &'a Stop,
     /// Whether to show the program's output, on standard error.
-    shown: bool,
-    serial: AtomicU32,
+    pub shown: bool,
 }
+
+/// The number of directories and runs so far, for their names.
+static SERIAL: AtomicU32 = AtomicU32::new(0);
 
 /// A listener that ignores all calls.
 struct Deaf;
@@ -59,26 +61,11 @@ impl<'a> Learner<'a> {
         deadline: Duration,
         stop: &'a Stop,
     ) -> Result<Self, Error> {
-        static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("dayfly-profile-{}-{serial}", getpid()));
         // The root user of a container's user namespace needs search permission.
         DirBuilder::new().mode(0o711).create(&directory).map_err(Error::of("make", &directory))?;
-        Ok(Self {
-            runtime: runtime.to_owned(),
-            config,
-            directory,
-            deadline,
-            stop,
-            shown: false,
-            serial: AtomicU32::new(0),
-        })
-    }
-
-    /// Shows the programs' output, on standard error.
-    pub fn showing(mut self) -> Self {
-        self.shown = true;
-        self
+        Ok(Self { runtime: runtime.to_owned(), config, directory, deadline, stop, shown: false })
     }
 
     /// Runs the bundle with `profile` once; returns the calls made under it.
@@ -117,7 +104,7 @@ impl<'a> Learner<'a> {
         listener: &mut dyn Listener,
     ) -> Result<(), Error> {
         interrupt::check().map_err(Error::from)?;
-        let id = format!("learn-{}-{}", getpid(), self.serial.fetch_add(1, Ordering::Relaxed));
+        let id = format!("learn-{}-{}", getpid(), SERIAL.fetch_add(1, Ordering::Relaxed));
         let bundle = self.directory.join(&id);
         DirBuilder::new().mode(0o711).create(&bundle).map_err(Error::of("make", &bundle))?;
         let mut config = self.config.clone();
@@ -151,11 +138,8 @@ impl<'a> Learner<'a> {
     /// Returns the descriptor for the output of a run: standard error, or a file.
     fn output(&self, said: &Path) -> Result<OwnedFd, Error> {
         if self.shown {
-            let stderr = std::io::stderr();
-            return stderr
-                .as_fd()
-                .try_clone_to_owned()
-                .map_err(Error::of("duplicate", Path::new("standard error")));
+            let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+            return stderr.map_err(Error::of("duplicate", Path::new("standard error")));
         }
         let file = File::options().create(true).append(true).open(said);
         file.map(OwnedFd::from).map_err(Error::of("open", said))

@@ -67,34 +67,33 @@ impl Flame {
         svg.text((area.x + area.width / 2, area.y + 5), BELOW, 18.0, &self.title);
         let row = ((area.height - 34) / root.depth().max(1)).clamp(1, ROW);
         let scale = f64::from(area.width - 24) / root.samples as f64;
-        let place = Place { left: 0.0, bottom: area.y + area.height - 8, row };
-        let mut frames = Frames { svg, area, scale, outlines: Vec::new() };
-        self.draw_calls(&mut frames, &root, place, None);
+        let mut frames = Frames { svg, area, row, scale, outlines: Vec::new() };
+        self.draw_calls(&mut frames, &root, (0.0, area.y + area.height - 8), None);
         frames.flush();
     }
 
-    /// Draws the callees of a function, side by side above it.
+    /// Draws the callees of a function, side by side above it: from the place `left` on, above the pixel `bottom`.
     fn draw_calls(
         &self,
         frames: &mut Frames<'_>,
         node: &Node,
-        mut place: Place,
+        (mut left, bottom): (f64, i32),
         class: Option<usize>,
     ) {
         for (name, call) in &node.calls {
             let width = call.samples as f64 * frames.scale;
             // Skip functions that are too narrow to be visible.
-            if width >= 0.3 && place.bottom - place.row >= frames.area.y + 26 {
+            let top = bottom - frames.row;
+            if width >= 0.3 && top >= frames.area.y + 26 {
                 let class = match (class, self.class(name)) {
                     (Some(caller), Some(own)) => Some(caller.min(own)),
                     (caller, own) => caller.or(own),
                 };
                 let colour = class.map_or(PLAIN, |class| COLOURS[class % COLOURS.len()]);
-                frames.draw(place, name, width, colour);
-                let above = Place { bottom: place.bottom - place.row, ..place };
-                self.draw_calls(frames, call, above, class);
+                frames.draw((left, top), name, width, colour);
+                self.draw_calls(frames, call, (left, top), class);
             }
-            place.left += width;
+            left += width;
         }
     }
 
@@ -104,18 +103,12 @@ impl Flame {
     }
 }
 
-/// The position of a function, in pixels.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    left: f64,
-    bottom: i32,
-    row: i32,
-}
-
 /// The functions of a picture.
 struct Frames<'a> {
     svg: &'a mut Svg,
     area: Area,
+    /// The height of a function, in pixels.
+    row: i32,
     /// The width of one sample, in pixels.
     scale: f64,
     /// The outlines that are not drawn yet. Neighbouring functions of a colour are one element.
@@ -123,25 +116,25 @@ struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    fn draw(&mut self, place: Place, name: &str, width: f64, colour: Colour) {
+    fn draw(&mut self, (left, top): (f64, i32), name: &str, width: f64, colour: Colour) {
         let pixel = |value: f64| self.area.x + 12 + value.round() as i32;
-        let (left, right) = (pixel(place.left), pixel(place.left + width));
+        let (left, right) = (pixel(left), pixel(left + width));
         // If the box is wide enough, leave a gap on each side.
         let wide = (right - i32::from(right - left > 2) - left).max(0);
-        let (top, high) = (place.bottom - place.row + 1, place.row - 1);
+        let (top, high) = (top + 1, self.row - 1);
         let outline = format!("M{left} {top}h{wide}v{high}h-{wide}z");
         match self.outlines.iter_mut().find(|(of, _)| *of == colour) {
             Some((_, outlines)) => outlines.push_str(&outline),
             None => self.outlines.push((colour, outline)),
         }
         let letters = ((width - 4.0) / LETTER).max(0.0) as usize;
-        if letters >= 4 && place.row >= 8 {
+        if letters >= 4 && self.row >= 8 {
             let short: String = match name.chars().count() {
                 count if count > letters => name.chars().take(letters - 1).chain(['…']).collect(),
                 _ => name.to_owned(),
             };
             self.flush();
-            let size = f64::from((place.row - 3).min(10));
+            let size = f64::from((self.row - 3).min(10));
             let more = if is_dark(colour) { " fill=\"#FFFFFF\"" } else { "" };
             self.svg.words((left + 2, top + 1), RIGHT_BELOW, size, more, &short);
         }
