@@ -95,23 +95,4 @@ mod tests {
         assert_eq!(loads(trace), [40.0]);
         assert!(loads("no trace").is_empty());
     }
-
-    #[test]
-    fn costs_stand_beside_each_other() {
-        let cost =
-            |calls, instructions| Cost { calls, instructions, compile_us: 7.6, load_us: Some(3.2) };
-        let expected = "\
-                         before  learned
-system calls allowed        all        9
-filter, instructions        300       20
-filter, bytes              2400      160
-compile, µs                   8        8
-load, µs                      3        3
-";
-        let text = text(Some(&cost(None, 300)), &cost(Some(9), 20));
-        let narrow = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(narrow(&text), narrow(expected));
-        let alone = super::text(None, &cost(Some(9), 20));
-        assert!(alone.contains("no filter"), "{alone}");
-    }
 }

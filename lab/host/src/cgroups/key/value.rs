@@ -13,13 +13,10 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
         return true;
     }
     match file {
-        "cpuset.cpus" | "cpuset.mems" => {
-            let lists = (List::parse(wanted), List::parse(present));
-            matches!(lists, (Some(one), Some(other)) if one == other)
-        }
+        "cpuset.cpus" | "cpuset.mems" => are_same(List::parse, wanted, present),
         "cpu.shares" => {
-            let shares = |text| number(text).map(|n| n.clamp(*SHARES.start(), *SHARES.end()));
-            shares(wanted).is_some() && shares(wanted) == shares(present)
+            let shares = |text: &str| Some(number(text)?.clamp(*SHARES.start(), *SHARES.end()));
+            are_same(shares, wanted, present)
         }
         // A quota that is written without a period leaves the period unchanged.
         "cpu.max" => {
@@ -29,22 +26,20 @@ pub fn is_same(file: &str, wanted: &str, present: &str) -> bool {
         // Any negative number means no quota.
         "cpu.cfs_quota_us" => wanted.starts_with('-') && present.starts_with('-'),
         "cpu.uclamp.min" | "cpu.uclamp.max" => {
-            let percent = |text: &str| text.parse::<f64>().ok();
-            percent(wanted).is_some() && percent(wanted) == percent(present)
+            are_same(|text| text.parse::<f64>().ok(), wanted, present)
         }
         "memory.oom_control" => {
             let disabled = present.lines().find_map(|line| line.strip_prefix("oom_kill_disable "));
             disabled == Some(wanted)
         }
-        _ if is_size(file) => {
-            matches!((pages(file, wanted), pages(file, present)), (Ok(one), Ok(other)) if one == other)
-        }
-        _ => {
-            let numbers = (number(wanted), number(present));
-            matches!(numbers, (Some(one), Some(other)) if one == other)
-                || has_line(file, wanted, present)
-        }
+        _ if is_size(file) => are_same(|text| pages(file, text).ok(), wanted, present),
+        _ => are_same(number, wanted, present) || has_line(file, wanted, present),
     }
+}
+
+/// Returns whether two texts can be read, and mean the same.
+fn are_same<T: PartialEq>(read: impl Fn(&str) -> Option<T>, one: &str, other: &str) -> bool {
+    read(one).is_some_and(|one| read(other) == Some(one))
 }
 
 /// Returns whether `present`, the content of the file named `file`, has the wanted setting on one of its lines: the
