@@ -46,14 +46,11 @@ fn length(facts: &Facts, count: usize, measure: bool) -> Verdict {
         (count, slow) if count > LONG || slow > 1e5 => "long",
         _ => "short",
     };
-    let verdict = Verdict::of("mounts.table", case)
+    Verdict::of("mounts.table", case)
         .with("count", counted(count, "mount"))
         .with("read", time.map_or_else(String::new, |time| format!(", read in {time:.0} µs")))
-        .figure("mounts", count);
-    match time {
-        Some(time) => verdict.figure("read_us", time),
-        None => verdict,
-    }
+        .figure("mounts", count)
+        .known("read_us", time)
 }
 
 /// Judges the risk that the host stalls because of many containers that have many layers and user namespaces.
@@ -82,7 +79,7 @@ fn risk(facts: &Facts, table: &[Mount], containerd: Option<&Containerd>) -> Verd
     };
     let theirs = containerd.map(|it| it.mount_operations(BURST, most));
     let by_layer = BURST * 2 * (1 + 2 * most);
-    let verdict = Verdict::of("mounts.layers", case)
+    Verdict::of("mounts.layers", case)
         .with("fact", parts.join("; "))
         .with("burst", BURST)
         .with("operations", grouped(theirs.unwrap_or(by_layer)))
@@ -92,11 +89,8 @@ fn risk(facts: &Facts, table: &[Mount], containerd: Option<&Containerd>) -> Verd
         .figure("layers_stored", stored)
         .figure("idmapped", idmapped)
         .figure("operations_by_layer", by_layer)
-        .figure("operations_dayfly", BURST);
-    match theirs {
-        Some(theirs) => verdict.figure("operations_containerd", theirs),
-        None => verdict,
-    }
+        .figure("operations_dayfly", BURST)
+        .known("operations_containerd", theirs)
 }
 
 /// Returns the number of layers of an overlay. The option `lowerdir` contains names separated by colons; each option

@@ -50,11 +50,9 @@ fn jit(facts: &Facts) -> Verdict {
         (Some(_), 1) => "hardened_for_users",
         (Some(_), _) => "hardened",
     };
-    let verdict = Verdict::of("settings.seccomp_jit", case);
-    match enabled {
-        Some(enabled) => verdict.figure("enable", enabled).figure("harden", harden),
-        None => verdict,
-    }
+    Verdict::of("settings.seccomp_jit", case)
+        .known("enable", enabled)
+        .known("harden", enabled.map(|_| harden))
 }
 
 /// Judges the security modules that confine containers.

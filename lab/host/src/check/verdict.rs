@@ -104,6 +104,14 @@ impl Verdict {
         verdict
     }
 
+    /// Adds a figure if it is known.
+    pub fn known(self, name: &str, value: Option<impl Into<Value>>) -> Self {
+        match value {
+            Some(value) => self.figure(name, value),
+            None => self,
+        }
+    }
+
     /// Adds advice if `needed`.
     pub fn fix_if(mut self, needed: bool, fix: impl Into<String>) -> Self {
         if needed {
