@@ -80,26 +80,21 @@ mod tests {
 
     #[test]
     fn the_change_and_where_it_went() {
-        let fixed = |version| Containerd::parse(version).map(|it| it.maps_once());
-        for (version, expected) in [
-            ("1.6.20~ds1", false),
-            ("1.7.29", false),
-            ("2.0.6", false),
-            ("2.0.7", true),
-            ("2.1.4", false),
-            ("v2.1.5", true),
-            ("2.2.0", true),
-            ("2.4.2", true),
-            ("3.0", true),
+        for (version, once, operations) in [
+            ("1.6.20~ds1", false, 20_200),
+            ("1.7.29", false, 20_200),
+            ("2.0.6", false, 20_200),
+            ("2.0.7", true, 600),
+            ("2.1.4", false, 20_200),
+            ("v2.1.5", true, 600),
+            ("2.2.0", true, 600),
+            ("2.4.2", true, 400),
+            ("3.0", true, 400),
         ] {
-            assert_eq!(fixed(version), Some(expected), "{version}");
+            let it = Containerd::parse(version).unwrap();
+            let found = (it.maps_once(), it.mount_operations(100, 50));
+            assert_eq!(found, (once, operations), "{version}");
         }
         assert_eq!(Containerd::parse("unknown"), None);
-    }
-
-    #[test]
-    fn operations_of_seed_001() {
-        let of = |version: &str| Containerd::parse(version).unwrap().mount_operations(100, 50);
-        assert_eq!((of("1.7.0"), of("2.2.0"), of("2.3.0")), (20_200, 600, 400));
     }
 }

@@ -96,7 +96,7 @@ impl Limit {
         let (width, longest) = (held(u64::from(width))?, held(longest.as_secs())?);
         let set = loop {
             match Set::make(KEY, SEMAPHORES) {
-                Err(Errno::EXIST) => remove()?,
+                Err(Errno::EXIST) => Self::lift()?,
                 made => break made?,
             };
         };
@@ -110,7 +110,12 @@ impl Limit {
     /// # Errors
     /// EPERM if another user owns a set with this key.
     pub fn lift() -> Result<bool, Errno> {
-        remove()
+        match Set::find(KEY).and_then(Set::remove) {
+            Ok(()) => Ok(true),
+            // Another process has already removed the set.
+            Err(Errno::NOENT | Errno::INVAL | Errno::IDRM) => Ok(false),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Returns the limit's current state, or `None` if the limit was removed.
@@ -154,15 +159,6 @@ impl Drop for Permit {
         // If the limit was removed, there is nothing to return the permit to.
         let one = Change::new(FREE, 1).undone_at_end().without_waiting();
         let _ = self.set.change(&[one], None);
-    }
-}
-
-fn remove() -> Result<bool, Errno> {
-    match Set::find(KEY).and_then(Set::remove) {
-        Ok(()) => Ok(true),
-        // Another process has already removed the set.
-        Err(Errno::NOENT | Errno::INVAL | Errno::IDRM) => Ok(false),
-        Err(errno) => Err(errno),
     }
 }
 

@@ -239,7 +239,9 @@ impl Tree {
         let unified = Location { legacy: Vec::new(), ..location };
         let both = [legacy, unified];
         for location in both.iter().filter(|of| of.unified.is_some() || !of.legacy.is_empty()) {
-            if self.is_made(location) {
+            let legacy = location.legacy.iter().map(|legacy| &legacy.place);
+            let mut places = legacy.chain(&location.unified);
+            if places.all(|place| Path::new(place.directory()).is_dir()) {
                 if location.is_unified() {
                     let cgroup = Cgroup::open(location).map_err(of_cgroup)?;
                     cgroup.hand_down_controllers().map_err(of_cgroup)?;
@@ -270,11 +272,6 @@ impl Tree {
             missing.extend(absent.into_iter().rev());
         }
         missing
-    }
-
-    fn is_made(&self, location: &Location) -> bool {
-        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
-        legacy.chain(&location.unified).all(|place| Path::new(place.directory()).is_dir())
     }
 
     /// Returns the direct children of `group` in all its hierarchies, sorted by name.

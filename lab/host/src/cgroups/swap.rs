@@ -46,8 +46,11 @@ pub fn swap(options: &Swap) -> Result<(), Error> {
         return Ok(());
     }
     let mut journal = Journal::begin()?;
-    let exclusive =
-        [&one, &other].into_iter().filter(|side| side.is_exclusive()).collect::<Vec<_>>();
+    let mut exclusive = vec![&one, &other];
+    exclusive.retain(|side| {
+        let text = fs::read_to_string(side.directory.join("cpuset.cpu_exclusive"));
+        text.is_ok_and(|text| text.trim() == "1")
+    });
     for side in &exclusive {
         // The groups share their CPUs for a moment, which is not possible while the CPUs are exclusive.
         journal.write(&side.directory.join("cpuset.cpu_exclusive"), "0")?;
@@ -124,11 +127,6 @@ impl Side {
             }
         }
         Ok(())
-    }
-
-    fn is_exclusive(&self) -> bool {
-        let text = fs::read_to_string(self.directory.join("cpuset.cpu_exclusive"));
-        text.is_ok_and(|text| text.trim() == "1")
     }
 }
 
