@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn errors_of_plans_and_documents_have_causes() {
-        let error = Error::from(plan::Error::from(spec::Invalid::Unsupported("linux.new")));
+        let error = Error::from(plan::Error::from(spec::Invalid::Text("linux.new".into())));
         let invalid = error.source().and_then(|plan| plan.source());
         assert!(invalid.is_some_and(|cause| cause.is::<spec::Invalid>()), "{error:?}");
         let error = crate::RootMount::list(b"[").map(|_| ()).unwrap_err();

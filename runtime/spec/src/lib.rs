@@ -47,7 +47,7 @@ pub use linux::{
     Device, IdMapping, IntelRdt, Linux, MemoryPolicy, Namespace, NetDevice, Personality, TimeOffset,
 };
 pub use misspelt::Misspelt;
-pub use number_set::{InvalidNumbers, NumberSet};
+pub use number_set::NumberSet;
 pub use parse::ParseError;
 pub use process::{
     Capabilities, ConsoleSize, CpuAffinity, IoPriority, Process, Rlimit, Scheduler, User,

@@ -1,5 +1,6 @@
 //! Translates the names of modes and flags in `linux.memoryPolicy` to the numbers of set_mempolicy(2).
-use crate::invalid::Invalid;
+
+use crate::invalid::{Invalid, invalid};
 use crate::linux::MemoryPolicy;
 use crate::number_set::NumberSet;
 use crate::scheduling::value;
@@ -31,10 +32,10 @@ impl MemoryPolicy<'_> {
     /// # Errors
     /// An unknown mode or flag.
     pub fn number(&self) -> Result<u32, Invalid> {
-        let unknown = || Invalid::MemoryMode(self.mode.as_str().into());
+        let unknown = || invalid!("invalid memory policy mode {:?}", self.mode);
         let mode = value(&MODES, &self.mode).ok_or_else(unknown)?;
         self.flags.iter().try_fold(mode, |number, flag| {
-            let unknown = || Invalid::MemoryFlag(flag.as_str().into());
+            let unknown = || invalid!("invalid memory policy flag {flag:?}");
             Ok(number | value(&FLAGS, flag).ok_or_else(unknown)?)
         })
     }
@@ -44,7 +45,7 @@ impl MemoryPolicy<'_> {
     /// # Errors
     /// The property `nodes` is not a list of nodes.
     pub fn node_set(&self) -> Result<NumberSet, Invalid> {
-        let invalid = |error| Invalid::MemoryNodes(self.nodes.as_str().into(), error);
+        let invalid = |error| invalid!("invalid memory policy nodes {:?}: {error}", self.nodes);
         NumberSet::parse(&self.nodes).map_err(invalid)
     }
 
@@ -53,10 +54,14 @@ impl MemoryPolicy<'_> {
         self.number()?;
         let nodes = self.node_set()?.count();
         match self.mode.as_str() {
-            "MPOL_DEFAULT" | "MPOL_LOCAL" if nodes > 0 => Err(Invalid::MemoryNodesGiven(nodes)),
+            "MPOL_DEFAULT" | "MPOL_LOCAL" if nodes > 0 => {
+                Err(invalid!("memory policy mode requires 0 nodes but got {nodes}"))
+            }
             // The kernel treats MPOL_PREFERRED without nodes as MPOL_LOCAL.
             "MPOL_DEFAULT" | "MPOL_LOCAL" | "MPOL_PREFERRED" => Ok(()),
-            _ if nodes == 0 => Err(Invalid::MemoryNodesMissing),
+            _ if nodes == 0 => {
+                Err(invalid!("memory policy mode requires at least one node but got 0"))
+            }
             _ => Ok(()),
         }
     }

@@ -1,4 +1,6 @@
 //! Sets of small numbers in the kernel's format for lists of CPUs and memory nodes: `0-3,7`.
+
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
@@ -10,19 +12,6 @@ pub struct NumberSet {
     words: [u64; 16],
 }
 
-/// The reason why a text is not a set of numbers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum InvalidNumbers {
-    /// A number that is empty or contains characters other than digits.
-    NotANumber(String),
-    /// A number at or above the limit of a set.
-    TooLarge(String),
-    /// A range whose last number is below its first.
-    Backwards(String),
-    /// The text contains only commas and blanks.
-    Empty(String),
-}
-
 impl NumberSet {
     /// The lowest number that does not fit in a set.
     pub const LIMIT: u32 = 1024;
@@ -32,7 +21,7 @@ impl NumberSet {
     ///
     /// # Errors
     /// The reason why the text is invalid.
-    pub fn parse(text: &str) -> Result<Self, InvalidNumbers> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut set = Self::default();
         if text.is_empty() {
             return Ok(set);
@@ -41,12 +30,12 @@ impl NumberSet {
             let (first, last) = element.split_once('-').unwrap_or((element, element));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(InvalidNumbers::Backwards(element.into()));
+                return Err(format!("invalid range: {element}"));
             }
             (first..=last).for_each(|number| set.insert(number));
         }
         match set.is_empty() {
-            true => Err(InvalidNumbers::Empty(text.into())),
+            true => Err(format!("no members found in set {text:?}")),
             false => Ok(set),
         }
     }
@@ -99,13 +88,14 @@ impl FromIterator<u32> for NumberSet {
     }
 }
 
-fn number(text: &str) -> Result<u32, InvalidNumbers> {
+fn number(text: &str) -> Result<u32, String> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {
-        return Err(InvalidNumbers::NotANumber(text.into()));
+        return Err(format!("{text:?} is not a number"));
     }
     let number = text.parse().ok().filter(|number| *number < NumberSet::LIMIT);
-    number.ok_or_else(|| InvalidNumbers::TooLarge(text.into()))
+    let last = NumberSet::LIMIT - 1;
+    number.ok_or_else(|| format!("{text}: values larger than {last} are not supported"))
 }
 
 /// Writes the kernel's format, in which consecutive numbers become a range.
@@ -121,20 +111,6 @@ impl fmt::Display for NumberSet {
             comma = ",";
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for InvalidNumbers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotANumber(text) => write!(f, "{text:?} is not a number"),
-            Self::TooLarge(text) => {
-                let last = NumberSet::LIMIT - 1;
-                write!(f, "{text}: values larger than {last} are not supported")
-            }
-            Self::Backwards(range) => write!(f, "invalid range: {range}"),
-            Self::Empty(text) => write!(f, "no members found in set {text:?}"),
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Translates the names in `process.scheduler`, `process.ioPriority` and `linux.personality` to the kernel's numbers.
-use crate::invalid::Invalid;
+
+use crate::invalid::{Invalid, invalid};
 use crate::linux::Personality;
 use crate::number_set::NumberSet;
 use crate::process::{CpuAffinity, IoPriority, Process, Scheduler};
@@ -47,7 +48,11 @@ impl Scheduler<'_> {
     /// # Errors
     /// A missing or unknown policy.
     pub fn policy_number(&self) -> Result<u32, Invalid> {
-        let unknown = || Invalid::SchedulerPolicy(self.policy.as_str().into());
+        let policy = &self.policy;
+        let unknown = || match policy.is_empty() {
+            true => invalid!("scheduler policy is required"),
+            false => invalid!("invalid scheduler policy: {policy}"),
+        };
         value(&POLICIES, &self.policy).ok_or_else(unknown)
     }
 
@@ -57,7 +62,7 @@ impl Scheduler<'_> {
     /// An unknown flag.
     pub fn flag_bits(&self) -> Result<u64, Invalid> {
         self.flags.iter().try_fold(0, |bits, flag| {
-            let unknown = || Invalid::SchedulerFlag(flag.as_str().into());
+            let unknown = || invalid!("invalid scheduler flag: {flag}");
             Ok(bits | value(&FLAGS, flag).ok_or_else(unknown)?)
         })
     }
@@ -68,14 +73,21 @@ impl Scheduler<'_> {
         self.flag_bits()?;
         let policy = self.policy.as_str();
         if matches!(policy, "SCHED_OTHER" | "SCHED_BATCH") && !(-20..=19).contains(&self.nice) {
-            return Err(Invalid::SchedulerNice(self.nice, policy.into()));
+            let nice = self.nice;
+            return Err(invalid!(
+                "invalid scheduler.nice: {nice} when scheduler.policy is {policy}"
+            ));
         }
         if self.priority != 0 && !matches!(policy, "SCHED_FIFO" | "SCHED_RR") {
-            return Err(Invalid::SchedulerPriority);
+            return Err(invalid!(
+                "scheduler.priority can only be specified for SchedFIFO or SchedRR policy"
+            ));
         }
         let timed = self.runtime != 0 || self.deadline != 0 || self.period != 0;
         if timed && policy != "SCHED_DEADLINE" {
-            return Err(Invalid::SchedulerTimes);
+            return Err(invalid!(
+                "scheduler runtime/deadline/period can only be specified for SchedDeadline policy"
+            ));
         }
         let Self { runtime, deadline, period, .. } = *self;
         // A period of 0 means that the period is the deadline. The kernel later checks the minimum runtime, and the
@@ -83,7 +95,10 @@ impl Scheduler<'_> {
         let possible = runtime != 0 && runtime <= deadline && (period == 0 || deadline <= period);
         let keeps = self.flags.iter().any(|flag| flag.as_str() == KEEP_PARAMS);
         if policy == "SCHED_DEADLINE" && !possible && !keeps {
-            return Err(Invalid::SchedulerDeadline { runtime, deadline, period });
+            return Err(invalid!(
+                "sched_setattr: SCHED_DEADLINE takes 0 < runtime <= deadline <= period, in nanoseconds, and \
+                 was given runtime {runtime}, deadline {deadline}, period {period}: invalid argument"
+            ));
         }
         Ok(())
     }
@@ -96,8 +111,9 @@ impl IoPriority<'_> {
     /// The class is unknown, or the level is outside 0 to 7.
     pub fn number(&self) -> Result<u16, Invalid> {
         let level = u16::try_from(self.priority).ok().filter(|level| *level <= 7);
-        let level = level.ok_or(Invalid::IoLevel(self.priority))?;
-        let unknown = || Invalid::IoClass(self.class.as_str().into());
+        let invalid = || invalid!("invalid ioPriority.Priority: {}", self.priority);
+        let level = level.ok_or_else(invalid)?;
+        let unknown = || invalid!("invalid ioPriority.Class: {:?}", self.class);
         Ok(value(&IO_CLASSES, &self.class).ok_or_else(unknown)? << 13 | level)
     }
 }
@@ -109,9 +125,11 @@ impl Personality<'_> {
     /// The domain is unknown, or `flags` is not empty (the specification defines no flags).
     pub fn number(&self) -> Result<u32, Invalid> {
         if let Some(flag) = self.flags.first() {
-            return Err(Invalid::PersonalityFlag(flag.as_str().into()));
+            return Err(invalid!(
+                "linux.personality: flag {flag:?} is not supported, nor is any other"
+            ));
         }
-        let unknown = || Invalid::PersonalityDomain(self.domain.as_str().into());
+        let unknown = || invalid!("invalid personality domain {}", self.domain);
         value(&DOMAINS, &self.domain).ok_or_else(unknown)
     }
 }
@@ -125,7 +143,7 @@ impl CpuAffinity<'_> {
     pub fn sets(&self) -> Result<[Option<NumberSet>; 2], Invalid> {
         let set = |name, text: &Option<crate::Str<'_>>| {
             let set = NumberSet::parse(text.as_deref().unwrap_or_default());
-            let set = set.map_err(|error| Invalid::CpuAffinity(name, error))?;
+            let set = set.map_err(|error| invalid!("bad CPUAffinity.{name}: {error}"))?;
             Ok((!set.is_empty()).then_some(set))
         };
         Ok([set("Initial", &self.initial)?, set("Final", &self.settled)?])

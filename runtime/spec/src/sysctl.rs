@@ -2,10 +2,11 @@
 //!
 //! /proc/sys is only partly namespaced. A parameter that does not belong to one of the container's own namespaces is
 //! refused, since it would be changed for the host. Source: runc's rules.
+
 use alloc::string::String;
 
 use crate::config::Spec;
-use crate::invalid::Invalid;
+use crate::invalid::{Invalid, invalid};
 use crate::kinds::NamespaceKind;
 use crate::linux::Linux;
 use crate::text::Str;
@@ -37,10 +38,21 @@ pub fn path(name: &str) -> String {
 pub fn refused_of_host(linux: &Linux<'_>, kind: NamespaceKind) -> Option<Invalid> {
     let mut names = linux.sysctl.keys().map(|name| dotted(name));
     match kind {
-        NamespaceKind::Network => {
-            names.find(|name| name.starts_with("net.")).map(Invalid::SysctlHostNetwork)
+        NamespaceKind::Network | NamespaceKind::Ipc => {
+            names.find(|name| owner(name) == Some(kind)).map(|name| refused(&name))
         }
-        NamespaceKind::Ipc => names.find(|name| is_ipc(name)).map(Invalid::SysctlHostIpc),
+        _ => None,
+    }
+}
+
+/// Returns the type of namespace to which a parameter belongs.
+fn owner(name: &str) -> Option<NamespaceKind> {
+    match name {
+        "kernel.domainname" | "kernel.hostname" => Some(NamespaceKind::Uts),
+        _ if is_ipc(name) => Some(NamespaceKind::Ipc),
+        _ if name.starts_with("net.") => Some(NamespaceKind::Network),
+        // Without a user namespace of its own, a container would set the host's limits on namespaces.
+        _ if name.starts_with("user.") => Some(NamespaceKind::User),
         _ => None,
     }
 }
@@ -54,9 +66,9 @@ pub(crate) fn validate(linux: &Linux<'_>) -> Result<(), Invalid> {
     for name in linux.sysctl.keys() {
         // `net.//.x` would be the file net/../x, so names with adjacent separators are refused.
         if path(name).split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(Invalid::SysctlName(name.as_str().into()));
+            return Err(invalid!("sysctl {name:?} is not a valid name"));
         }
-        allow(dotted(name), |kind| linux.namespace(kind).is_some())?;
+        allow(&dotted(name), |kind| linux.namespace(kind).is_some())?;
     }
     Ok(())
 }
@@ -68,33 +80,39 @@ pub(crate) fn validate_domainname(spec: &Spec<'_>) -> Result<(), Invalid> {
         dotted(name) == "kernel.domainname" && *value != domainname
     };
     match linux.sysctl.iter().find(differs) {
-        Some((name, _)) => Err(Invalid::SysctlDomainname(dotted(name))),
+        Some(_) => Err(conflicting("kernel.domainname", "domainname")),
         None => Ok(()),
     }
 }
 
 /// Refuses a parameter unless it belongs to a namespace of the container. The components of `name` are separated by
 /// dots; `has` returns whether the container has a namespace of a given type.
-fn allow(name: String, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
-    if is_ipc(&name) {
-        return if has(NamespaceKind::Ipc) { Ok(()) } else { Err(Invalid::SysctlHostIpc(name)) };
+fn allow(name: &str, has: impl Fn(NamespaceKind) -> bool) -> Result<(), Invalid> {
+    match owner(name) {
+        Some(kind) if has(kind) && name == "kernel.hostname" => Err(conflicting(name, "hostname")),
+        Some(kind) if has(kind) => Ok(()),
+        _ => Err(refused(name)),
     }
-    if name.starts_with("net.") {
-        return if has(NamespaceKind::Network) {
-            Ok(())
-        } else {
-            Err(Invalid::SysctlHostNetwork(name))
-        };
+}
+
+/// Returns the error for a parameter that would be changed for the host.
+fn refused(name: &str) -> Invalid {
+    match owner(name) {
+        Some(NamespaceKind::Ipc) => {
+            invalid!("sysctl {name:?} is not allowed in the hosts ipc namespace")
+        }
+        Some(NamespaceKind::Network) => {
+            invalid!("sysctl {name:?} not allowed in host network namespace")
+        }
+        Some(NamespaceKind::User) => {
+            invalid!("setting ucounts without a user namespace not allowed: {name}")
+        }
+        _ => invalid!("sysctl {name:?} is not in a separate kernel namespace"),
     }
-    // Without a user namespace of its own, a container would set the host's limits on namespaces.
-    if name.starts_with("user.") {
-        return if has(NamespaceKind::User) { Ok(()) } else { Err(Invalid::SysctlHostUser(name)) };
-    }
-    match name.as_str() {
-        "kernel.domainname" if has(NamespaceKind::Uts) => Ok(()),
-        "kernel.hostname" if has(NamespaceKind::Uts) => Err(Invalid::SysctlHostname(name)),
-        _ => Err(Invalid::SysctlNotNamespaced(name)),
-    }
+}
+
+fn conflicting(name: &str, field: &str) -> Invalid {
+    invalid!("sysctl {name:?} is not allowed as it conflicts with the OCI {field:?} field")
 }
 
 fn has_slashes(name: &str) -> bool {

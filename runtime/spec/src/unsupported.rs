@@ -2,8 +2,9 @@
 //!
 //! Such a property is refused by name: if it were ignored, the container would not be as configured. Remove a property
 //! from this list when it is implemented.
+
 use crate::config::Spec;
-use crate::invalid::Invalid;
+use crate::invalid::{Invalid, invalid};
 
 /// Refuses unsupported properties in a configuration.
 pub(crate) fn refuse(spec: &Spec<'_>) -> Result<(), Invalid> {
@@ -32,7 +33,7 @@ pub(crate) fn refuse(spec: &Spec<'_>) -> Result<(), Invalid> {
         ("freebsd", freebsd),
     ];
     match unsupported.into_iter().find(|(_, section)| section.is_some()) {
-        Some((name, _)) => Err(Invalid::Unsupported(name)),
+        Some((name, _)) => Err(invalid!("{name} is not supported yet by dayfly")),
         None => Ok(()),
     }
 }

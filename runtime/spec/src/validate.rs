@@ -2,8 +2,9 @@
 //!
 //! Other crates make the checks that depend on the host: whether the rootfs exists, whether a joined network namespace
 //! is the host's own, and whether a rootless user may use the mappings.
+
 use crate::config::{Mount, Spec};
-use crate::invalid::Invalid;
+use crate::invalid::{Invalid, invalid};
 use crate::kinds::{DeviceKind, NamespaceKind};
 use crate::linux::{Device, IdMapping, IntelRdt, Linux};
 use crate::mount_options::{MountOptions, Propagation};
@@ -21,11 +22,14 @@ use crate::{rlimit, scheduling, sysctl, unsupported};
 /// The first error found.
 pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
     if !is_supported_version(&spec.oci_version) {
-        return Err(Invalid::Version(spec.oci_version.as_str().into()));
+        return Err(invalid!(
+            "ociVersion {:?} is not supported: it must be 1.0.0 or a later 1.x",
+            spec.oci_version
+        ));
     }
-    let root = spec.root.as_ref().ok_or(Invalid::NoRoot)?;
+    let root = spec.root.as_ref().ok_or_else(|| invalid!("root must be specified"))?;
     if root.path.is_empty() {
-        return Err(Invalid::NoRootPath);
+        return Err(invalid!("root.path must not be empty"));
     }
     if let Some(process) = &spec.process {
         validate_process(process)?;
@@ -48,30 +52,33 @@ pub fn validate(spec: &Spec<'_>) -> Result<(), Invalid> {
 /// The first error found.
 pub fn validate_process(process: &Process<'_>) -> Result<(), Invalid> {
     if process.cwd.is_empty() {
-        return Err(Invalid::NoCwd);
+        return Err(invalid!("Cwd property must not be empty"));
     }
     if !process.cwd.starts_with('/') {
-        return Err(Invalid::RelativeCwd);
+        return Err(invalid!("Cwd must be an absolute path"));
     }
     if process.args.is_empty() {
-        return Err(Invalid::NoArgs);
+        return Err(invalid!("args must not be empty"));
     }
     for variable in &process.env {
-        match variable.find('=') {
-            None => return Err(Invalid::EnvWithoutValue),
-            Some(0) => return Err(Invalid::EnvWithoutName),
-            Some(_) => {}
-        }
+        let lacks = match variable.find('=') {
+            None => "missing '='",
+            Some(0) => "name cannot be empty",
+            Some(_) => continue,
+        };
+        return Err(invalid!("invalid environment variable: {lacks}"));
     }
     let user = &process.user;
     if [user.uid, user.gid].iter().chain(&user.additional_gids).any(|id| *id == u32::MAX) {
-        return Err(Invalid::NoId);
+        return Err(invalid!(
+            "process.user: 4294967295 (-1) is not a user or group id: the kernel takes it for \"no change\""
+        ));
     }
     if let Some(umask) = process.user.umask.filter(|umask| *umask > 0o777) {
-        return Err(Invalid::Umask(umask));
+        return Err(invalid!("process.user.umask {umask:#o} is out of range, 0 to 0o777"));
     }
     if let Some(score) = process.oom_score_adj.filter(|score| !(-1000..=1000).contains(score)) {
-        return Err(Invalid::OomScoreAdj(score));
+        return Err(invalid!("process.oomScoreAdj {score} is out of range, -1000 to 1000"));
     }
     validate_rlimits(&process.rlimits)?;
     scheduling::validate(process)
@@ -80,14 +87,15 @@ pub fn validate_process(process: &Process<'_>) -> Result<(), Invalid> {
 fn validate_rlimits(rlimits: &[Rlimit<'_>]) -> Result<(), Invalid> {
     let mut seen = 0_u32;
     for limit in rlimits {
-        let kind = || limit.kind.as_str().into();
-        let number = rlimit::number(&limit.kind).ok_or_else(|| Invalid::RlimitType(kind()))?;
+        let kind = &limit.kind;
+        let unknown = || invalid!("wrong rlimit value: {kind}");
+        let number = rlimit::number(kind).ok_or_else(unknown)?;
         if seen & 1 << number != 0 {
-            return Err(Invalid::RlimitTwice(kind()));
+            return Err(invalid!("duplicated rlimit {kind}"));
         }
         seen |= 1 << number;
         if limit.soft > limit.hard {
-            return Err(Invalid::RlimitSoft(kind()));
+            return Err(invalid!("rlimit {kind}: soft limit is above the hard limit"));
         }
     }
     Ok(())
@@ -114,22 +122,18 @@ fn is_number(part: &str) -> bool {
 
 fn validate_names(spec: &Spec<'_>) -> Result<(), Invalid> {
     let uts = spec.linux.as_ref().and_then(|linux| linux.namespace(NamespaceKind::Uts));
-    if uts.is_some() {
-        return Ok(());
-    }
-    if spec.hostname.is_some() {
-        return Err(Invalid::Hostname);
-    }
-    if spec.domainname.is_some() {
-        return Err(Invalid::Domainname);
-    }
-    Ok(())
+    let name = match (&spec.hostname, &spec.domainname) {
+        (Some(_), _) if uts.is_none() => "hostname",
+        (_, Some(_)) if uts.is_none() => "domainname",
+        _ => return Ok(()),
+    };
+    Err(invalid!("unable to set {name} without a private UTS namespace"))
 }
 
 /// Checks a mount. A relative destination is valid: it is relative to `/`, as in runc.
 fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), Invalid> {
     if mount.destination.is_empty() {
-        return Err(Invalid::NoDestination);
+        return Err(invalid!("mount destination must not be empty"));
     }
     let options = MountOptions::parse(&mount.options);
     validate_id_map(mount, &options, linux)?;
@@ -139,7 +143,7 @@ fn validate_mount(mount: &Mount<'_>, linux: Option<&Linux<'_>>) -> Result<(), In
     // Filesystem options of a bind mount are not refused but ignored, as by the kernel, since callers pass the same
     // options for all mounts.
     if mount.source.is_none() && !options.remount {
-        return Err(Invalid::BindWithoutSource(mount.destination.as_str().into()));
+        return Err(invalid!("invalid mount {}: bind mount without a source", mount.destination));
     }
     Ok(())
 }
@@ -151,20 +155,20 @@ fn validate_id_map(
     options: &MountOptions<'_>,
     linux: Option<&Linux<'_>>,
 ) -> Result<(), Invalid> {
-    let destination = || mount.destination.as_str().into();
+    let refuse = |why: &str| Err(invalid!("invalid mount {}: {why}", mount.destination));
     let uids = !mount.uid_mappings.is_empty();
     let gids = !mount.gid_mappings.is_empty();
     if options.id_map.is_none() && !uids && !gids {
         return Ok(());
     }
     if options.bind.is_none() && mount.kind != "bind" {
-        return Err(Invalid::IdMapWithoutBind(destination()));
+        return refuse("id-mapped mounts are only supported for bind-mounts");
     }
     let inherits = !uids && !gids;
     let inherits = inherits && options.id_map.is_none_or(|id_map| id_map.ranges.is_none());
     let user = linux.is_some_and(|linux| linux.namespace(NamespaceKind::User).is_some());
     if uids != gids || inherits && !user {
-        return Err(Invalid::IdMapWithoutMappings(destination()));
+        return refuse("id-mapped mounts must have both uid and gid mappings specified");
     }
     validate_mappings("mounts.uidMappings", &mount.uid_mappings)?;
     validate_mappings("mounts.gidMappings", &mount.gid_mappings)
@@ -174,10 +178,11 @@ fn validate_hooks(spec: &Spec<'_>) -> Result<(), Invalid> {
     for (list, hooks) in spec.hooks.lists() {
         for hook in hooks {
             if !hook.path.starts_with('/') {
-                return Err(Invalid::HookPath(list, hook.path.as_str().into()));
+                let path = &hook.path;
+                return Err(invalid!("hooks.{list}: path {path:?} is not an absolute path"));
             }
             if let Some(timeout) = hook.timeout.filter(|timeout| *timeout <= 0) {
-                return Err(Invalid::HookTimeout(list, timeout));
+                return Err(invalid!("hooks.{list}: timeout {timeout} is not greater than zero"));
             }
         }
     }
@@ -188,11 +193,11 @@ fn validate_linux(linux: &Linux<'_>) -> Result<(), Invalid> {
     validate_namespaces(linux)?;
     let is_unknown = |word: &&Str<'_>| Propagation::parse(word).is_none();
     if let Some(word) = linux.rootfs_propagation.as_ref().filter(is_unknown) {
-        return Err(Invalid::RootfsPropagation(word.as_str().into()));
+        return Err(invalid!("rootfsPropagation={word} is not supported"));
     }
     let masks = !linux.masked_paths.is_empty() || !linux.readonly_paths.is_empty();
     if masks && linux.namespace(NamespaceKind::Mount).is_none() {
-        return Err(Invalid::MasksWithoutMountNamespace);
+        return Err(invalid!("unable to restrict sys entries without a private MNT namespace"));
     }
     for device in &linux.devices {
         validate_device(device)?;
@@ -213,22 +218,23 @@ fn validate_namespaces(linux: &Linux<'_>) -> Result<(), Invalid> {
     for namespace in &linux.namespaces {
         let kind = namespace.kind;
         if seen & kind.clone_flag() != 0 {
-            return Err(Invalid::NamespaceTwice(kind));
+            return Err(invalid!("malformed spec file: duplicated ns \"{kind}\""));
         }
         seen |= kind.clone_flag();
         if let Some(path) = namespace.path.as_ref().filter(|path| !path.starts_with('/')) {
-            return Err(Invalid::NamespacePath(kind, path.as_str().into()));
+            return Err(invalid!("{kind} namespace: path {path:?} is not an absolute path"));
         }
     }
     validate_mappings("linux.uidMappings", &linux.uid_mappings)?;
     validate_mappings("linux.gidMappings", &linux.gid_mappings)?;
     validate_offsets(linux)?;
     let is_new = linux.namespace(NamespaceKind::User).is_some_and(|user| user.path.is_none());
-    match (linux.uid_mappings.is_empty(), linux.gid_mappings.is_empty()) {
-        (true, false) if is_new => Err(Invalid::NoMappings("uid")),
-        (false, true) if is_new => Err(Invalid::NoMappings("gid")),
-        _ => Ok(()),
-    }
+    let kind = match (linux.uid_mappings.is_empty(), linux.gid_mappings.is_empty()) {
+        (true, false) if is_new => "uid",
+        (false, true) if is_new => "gid",
+        _ => return Ok(()),
+    };
+    Err(invalid!("user namespaces enabled, but no {kind} mappings found"))
 }
 
 fn validate_offsets(linux: &Linux<'_>) -> Result<(), Invalid> {
@@ -236,16 +242,24 @@ fn validate_offsets(linux: &Linux<'_>) -> Result<(), Invalid> {
         return Ok(());
     }
     match linux.namespace(NamespaceKind::Time) {
-        None => return Err(Invalid::OffsetsWithoutTimeNamespace),
-        Some(joined) if joined.path.is_some() => return Err(Invalid::OffsetsOfJoinedTimeNamespace),
+        None => {
+            return Err(invalid!(
+                "time namespace offsets specified, but time namespace isn't enabled in the config"
+            ));
+        }
+        Some(joined) if joined.path.is_some() => {
+            return Err(invalid!(
+                "time namespace enabled, but both namespace path and time offsets specified -- you may only provide one"
+            ));
+        }
         Some(_) => {}
     }
     for (clock, offset) in &linux.time_offsets {
         if !matches!(clock.as_str(), "monotonic" | "boottime") {
-            return Err(Invalid::OffsetClock(clock.as_str().into()));
+            return Err(invalid!("linux.timeOffsets: {clock:?} is neither monotonic nor boottime"));
         }
         if offset.nanosecs >= 1_000_000_000 {
-            return Err(Invalid::OffsetNanoseconds(clock.as_str().into()));
+            return Err(invalid!("linux.timeOffsets.{clock}: nanosecs must be below 1000000000"));
         }
     }
     Ok(())
@@ -259,7 +273,12 @@ fn validate_mappings(property: &'static str, mappings: &[IdMapping]) -> Result<(
             && fits(mapping.container_id, mapping.size)
             && fits(mapping.host_id, mapping.size)
     };
-    if mappings.iter().all(good) { Ok(()) } else { Err(Invalid::MappingSize(property)) }
+    match mappings.iter().all(good) {
+        true => Ok(()),
+        false => Err(invalid!(
+            "{property}: the size of a mapping must be at least 1 and its ids must not exceed 4294967295"
+        )),
+    }
 }
 
 fn validate_net_devices(linux: &Linux<'_>) -> Result<(), Invalid> {
@@ -267,7 +286,7 @@ fn validate_net_devices(linux: &Linux<'_>) -> Result<(), Invalid> {
         return Ok(());
     }
     if linux.namespace(NamespaceKind::Network).is_none() {
-        return Err(Invalid::NetDeviceWithoutNamespace);
+        return Err(invalid!("unable to move network devices without a NET namespace"));
     }
     let renamed = linux.net_devices.values().filter_map(|device| device.name.as_ref());
     match linux.net_devices.keys().chain(renamed).find(|name| !is_net_device(name)) {
@@ -287,7 +306,7 @@ fn validate_intel_rdt(rdt: &IntelRdt<'_>) -> Result<(), Invalid> {
     if let Some(clos) = rdt.clos_id.as_deref()
         && (matches!(clos, "." | "..") || clos.len() > 1 && clos.contains('/'))
     {
-        return Err(Invalid::ClosId(clos.into()));
+        return Err(invalid!("invalid intelRdt.ClosID {clos:?}"));
     }
     let lines = rdt.schemata.iter().map(|line| ("schemata", line));
     let cache = rdt.l3_cache_schema.iter().map(|line| ("l3CacheSchema", line));
@@ -296,22 +315,28 @@ fn validate_intel_rdt(rdt: &IntelRdt<'_>) -> Result<(), Invalid> {
         line.contains('\n') || *name == "memBwSchema" && !line.starts_with("MB:")
     };
     match lines.chain(cache).chain(memory).find(is_bad) {
-        Some((name, line)) => Err(Invalid::Schema(name, line.as_str().into())),
+        Some((name, line)) => Err(invalid!(
+            "invalid intelRdt.{name} {line:?}: one line is expected, and of memBwSchema that it begins with \"MB:\""
+        )),
         None => Ok(()),
     }
 }
 
 fn validate_device(device: &Device<'_>) -> Result<(), Invalid> {
     if device.path.is_empty() {
-        return Err(Invalid::NoDevicePath);
+        return Err(invalid!("device path must not be empty"));
     }
     // The kernel would truncate the major number to 12 bits and the minor number to 20 bits, and create another device.
     let numbered = (0..1 << 12).contains(&device.major) && (0..1 << 20).contains(&device.minor);
     if device.kind != DeviceKind::Fifo && !numbered {
-        return Err(Invalid::DeviceNumber(device.path.as_str().into()));
+        let path = &device.path;
+        return Err(invalid!("device {path}: major must be 0 to 4095, minor 0 to 1048575"));
     }
     if [device.uid, device.gid].contains(&Some(u32::MAX)) {
-        return Err(Invalid::DeviceOwner(device.path.as_str().into()));
+        return Err(invalid!(
+            "device {}: 4294967295 (-1) is not a user or group id: the kernel takes it for \"no change\"",
+            device.path
+        ));
     }
     Ok(())
 }
