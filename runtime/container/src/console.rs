@@ -50,18 +50,22 @@ impl<'a> Console<'a> {
         connected: Option<OwnedFd>,
         trace: &Trace,
     ) -> Result<Self, Error> {
+        const UNWANTED: &str =
+            "cannot use console socket if dayfly will not detach or allocate tty";
         trace.point("prepare", "console")?;
         if let Some(given) = receiver.given {
             if !terminal {
-                return Err(Error::UnwantedConsoleSocket);
+                return Err(Error::text(UNWANTED));
             }
             let theirs = rustix::io::fcntl_dupfd_cloexec(given, 3).context("dup", "console")?;
             return Ok(Self::Given(theirs));
         }
         match (terminal, detach, receiver.socket) {
             (true, true, Some(socket)) => Ok(Self::Socket(socket, connected)),
-            (true, true, None) => Err(Error::NoConsoleSocket),
-            (_, _, Some(_)) => Err(Error::UnwantedConsoleSocket),
+            (true, true, None) => Err(Error::text(
+                "cannot allocate tty if dayfly will detach without setting console socket",
+            )),
+            (_, _, Some(_)) => Err(Error::text(UNWANTED)),
             (true, false, None) => {
                 own_terminal()?;
                 let (theirs, ours) =

@@ -362,10 +362,13 @@ impl Container {
     }
 
     /// Opens the container's cgroup.
-    pub(crate) fn cgroup(&self) -> Result<Cgroup, Error> {
+    ///
+    /// # Errors
+    /// If the container has none of its own; if it is gone.
+    pub fn cgroup(&self) -> Result<Cgroup, Error> {
         match &self.record.cgroup {
             Some(location) => Ok(Cgroup::open(location)?),
-            None => Err(Error::NoCgroup),
+            None => Err(Error::text("the container has no cgroup of its own")),
         }
     }
 
@@ -387,7 +390,7 @@ impl Container {
     pub fn resume(&self) -> Result<(), Error> {
         match self.status()? {
             Status::Paused => Ok(self.cgroup()?.thaw()?),
-            _ => Err(Error::NotPaused),
+            _ => Err(Error::text("container not paused")),
         }
     }
 

@@ -28,8 +28,6 @@ pub enum Error {
     },
     /// A container with this status cannot be started.
     CannotStart(Status),
-    /// `exec` is impossible in a container with this status.
-    CannotExec(Status),
     /// `delete` without `--force` of a container that is neither stopped nor created.
     CannotDelete {
         /// The container.
@@ -37,23 +35,10 @@ pub enum Error {
         /// The container's status.
         status: Status,
     },
-    /// `resume` of a container that is not paused.
-    NotPaused,
     /// Init was sent SIGKILL, but has not exited in time.
     Survives,
-    /// The container has no cgroup of its own.
-    NoCgroup,
     /// The bundle has no configuration at this path.
     NoConfiguration(String),
-    /// A detached command with a terminal, but without a console socket.
-    NoConsoleSocket,
-    /// A console socket was given, but no terminal would be sent to it.
-    UnwantedConsoleSocket,
-    /// The configuration sets limits, but the caller may not create the cgroup for them.
-    LimitsWithoutCgroup {
-        /// The cgroup's directory.
-        directory: String,
-    },
     /// A complete message, for errors that no caller needs to distinguish: mostly contradictory options.
     Text(String),
     /// A JSON document that could not be parsed.
@@ -62,13 +47,6 @@ pub enum Error {
         what: String,
         /// The parser's error.
         error: serde_json::Error,
-    },
-    /// A list of CPUs that could not be used.
-    Pin {
-        /// The option with the list.
-        option: &'static str,
-        /// The reason.
-        error: topology::pin::PinError,
     },
     /// An error of the host's cache.
     Cache(cache::Error),
@@ -142,30 +120,12 @@ impl fmt::Display for Error {
                 f.write_str("cannot start a container in the paused state")
             }
             Self::CannotStart(_) => f.write_str("cannot start an already running container"),
-            Self::CannotExec(Status::Paused) => {
-                f.write_str("cannot exec in a paused container (use --ignore-paused to override)")
-            }
-            Self::CannotExec(_) => f.write_str("cannot exec in a stopped container"),
             Self::CannotDelete { id, status } => {
                 write!(f, "cannot delete container {id} that is not stopped: {status}")
             }
-            Self::NotPaused => f.write_str("container not paused"),
             Self::Survives => f.write_str("container init still running"),
-            Self::NoCgroup => f.write_str("the container has no cgroup of its own"),
             Self::NoConfiguration(path) => write!(f, "JSON specification file {path} not found"),
-            Self::NoConsoleSocket => f.write_str(
-                "cannot allocate tty if dayfly will detach without setting console socket",
-            ),
-            Self::UnwantedConsoleSocket => {
-                f.write_str("cannot use console socket if dayfly will not detach or allocate tty")
-            }
-            Self::LimitsWithoutCgroup { directory } => write!(
-                f,
-                "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir \
-                 {directory}: permission denied; leave the limits out, or delegate a cgroup (docs/rootless.md)"
-            ),
             Self::Json { what, error } => write!(f, "{what}: {error}"),
-            Self::Pin { option, error } => f.write_str(&error.told_of(option)),
             Self::Cache(error) => error.fmt(f),
             Self::NotForked { template, reason } => write!(f, "template {template} {reason}"),
             Self::Text(text) | Self::Damaged(text) => f.write_str(text),
@@ -192,7 +152,6 @@ impl core::error::Error for Error {
         match self {
             Self::Parse { error, .. } => Some(error),
             Self::Json { error, .. } => Some(error),
-            Self::Pin { error, .. } => Some(error),
             Self::Invalid(error) => Some(error),
             Self::Id(error) => Some(error),
             Self::Plan(error) => Some(error),
@@ -289,7 +248,6 @@ mod tests {
             told(Error::CannotStart(Status::Running)),
             format!("{starts}n already running container")
         );
-        assert_eq!(told(Error::CannotExec(Status::Stopped)), "cannot exec in a stopped container");
         let error = Error::CannotDelete { id: "web".into(), status: Status::Running };
         assert_eq!(told(error), "cannot delete container web that is not stopped: running");
     }

@@ -119,9 +119,11 @@ impl Container {
         // `status` fails for a container that is not complete: its init may still share the memory of the command that
         // creates the container, so no process that could trace init may enter.
         match self.status()? {
-            Status::Stopped => return Err(Error::CannotExec(Status::Stopped)),
+            Status::Stopped => return Err(Error::text("cannot exec in a stopped container")),
             Status::Paused if !options.ignore_paused => {
-                return Err(Error::CannotExec(Status::Paused));
+                return Err(Error::text(
+                    "cannot exec in a paused container (use --ignore-paused to override)",
+                ));
             }
             _ => {}
         }

@@ -6,7 +6,7 @@ use cgroup::Hierarchies;
 use cgroup::pool::{self, Size};
 use spec::Spec;
 use spec::resources::{Cpu, Memory};
-use topology::pin::Pin;
+use topology::pin::{Pin, PinError};
 use topology::{List, Topology};
 
 use crate::annotations::{PIN, POOL};
@@ -29,7 +29,7 @@ pub(crate) fn pin(context: &mut CreateContext<'_>) -> Result<bool, Error> {
     context.trace.point("place", context.options.id)?;
     let spec = &mut context.spec;
     let Some(words) = asked(context.options.pin, spec, &[PIN]) else { return Ok(false) };
-    let wrong = |error| Error::Pin { option: "pin", error };
+    let wrong = |error: PinError| Error::Text(error.told_of("pin"));
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
     let Some(linux) = spec.linux.as_mut() else { return Ok(false) };

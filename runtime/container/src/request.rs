@@ -190,7 +190,11 @@ fn without_cgroup(
 ) -> Result<cgroup::Location, Error> {
     let resources = spec.linux.as_ref().and_then(|linux| linux.resources.as_ref());
     if resources.is_some_and(|resources| resources.has_limits()) {
-        return Err(Error::LimitsWithoutCgroup { directory: wanted.directory().into() });
+        return Err(Error::Text(format!(
+            "rootless needs no limits + no cgrouppath when no permission is granted for cgroups: mkdir {}: \
+             permission denied; leave the limits out, or delegate a cgroup (docs/rootless.md)",
+            wanted.directory()
+        )));
     }
     Ok(cgroup::Location::own(hierarchies)?)
 }

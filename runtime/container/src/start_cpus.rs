@@ -12,7 +12,7 @@ use rustix::thread::sched_setaffinity;
 use sys::sched::{Affinity, cpu_set};
 use sys::{Context, Errno};
 use topology::Topology;
-use topology::pin::Pin;
+use topology::pin::{Pin, PinError};
 
 use crate::{Error, Trace, Warn};
 
@@ -77,7 +77,7 @@ fn resolve(words: &str, own: &Affinity) -> Result<NumberSet, Error> {
         }
         _ => {}
     }
-    let wrong = |error| Error::Pin { option: "--start-cpus", error };
+    let wrong = |error: PinError| Error::Text(error.told_of("--start-cpus"));
     let pin = Pin::parse(words).map_err(wrong)?;
     let topology = Topology::read("")?;
     let allowed = topology.online().iter().filter(|cpu| own.has(*cpu)).collect();

@@ -323,16 +323,9 @@ impl trace::Failed for Error {
             | Self::Topology(_)
             | Self::Cache(_)
             | Self::CannotStart(_)
-            | Self::CannotExec(_)
             | Self::CannotDelete { .. }
-            | Self::NotPaused
             | Self::Survives
-            | Self::NoCgroup
-            | Self::NoConsoleSocket
-            | Self::UnwantedConsoleSocket
-            | Self::LimitsWithoutCgroup { .. }
             | Self::Json { .. }
-            | Self::Pin { .. }
             | Self::Text(_) => Errno::CANCELED.errno(),
         }
     }

@@ -30,7 +30,7 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
     if container.status()? == Status::Stopped {
         return Err(failure!("container with id {id} is not running"));
     }
-    let cgroup = cgroup(&container)?;
+    let cgroup = container.cgroup()?;
     if !is_json {
         return print(&prometheus::text(&[usage(&container, &cgroup)?]));
     }
@@ -49,13 +49,6 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
             Err(failure) => return Err(failure),
         }
     }
-}
-
-fn cgroup(container: &Container) -> Result<Cgroup, Failure> {
-    let location = container
-        .cgroup_location()
-        .ok_or_else(|| Failure::new("the container has no cgroup of its own"))?;
-    Ok(Cgroup::open(location)?)
 }
 
 /// Prints the statistics of every running container. A container that exits meanwhile is skipped. If a container's
@@ -78,7 +71,11 @@ fn of_all(invocation: &Invocation<'_>, is_json: bool) -> Result<(), Failure> {
         if is_over() || container.cgroup_location().is_none() {
             continue;
         }
-        match cgroup(&container).and_then(|cgroup| usage(&container, &cgroup)) {
+        match container
+            .cgroup()
+            .map_err(Failure::from)
+            .and_then(|cgroup| usage(&container, &cgroup))
+        {
             Ok(usage) => all.push(usage),
             Err(_) if is_over() => {}
             Err(failure) => {

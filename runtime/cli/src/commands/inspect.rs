@@ -97,7 +97,7 @@ fn exit_code(state: &State) -> Value {
 
 /// Returns the limits, or `None` if the container has no cgroup, or none any more.
 fn limits(container: &Container) -> Option<Limits> {
-    let cgroup = cgroup::Cgroup::open(container.cgroup_location()?).ok()?;
+    let cgroup = container.cgroup().ok()?;
     let stats = cgroup.stats().ok()?;
     Some(Limits {
         memory: Some(stats.memory.usage.limit).filter(|limit| (1..UNLIMITED).contains(limit)),

@@ -1,6 +1,5 @@
 //! `stats`: a table of the resource usage of running containers.
 
-use cgroup::Cgroup;
 use container::{Container, Status};
 use rustix::system::sysinfo;
 use rustix::termios::isatty;
@@ -80,10 +79,7 @@ fn sample(container: &Container) -> Result<Sample, Failure> {
     if container.status()? == Status::Stopped {
         return Err(failure!("container with id {} is not running", container.id()));
     }
-    let location = container.cgroup_location();
-    let location =
-        location.ok_or_else(|| Failure::new("the container has no cgroup of its own"))?;
-    let stats = Cgroup::open(location)?.stats()?;
+    let stats = container.cgroup()?.stats()?;
     let moved = |op: &str| {
         let entries = stats.blkio.io_service_bytes_recursive.iter();
         entries.filter(|entry| entry.op.eq_ignore_ascii_case(op)).map(|entry| entry.value).sum()
