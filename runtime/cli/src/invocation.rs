@@ -1,6 +1,6 @@
 //! The input of a command.
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use core::cell::RefCell;
 
 use container::{Container, Store, Trace, Warn};
@@ -78,8 +78,8 @@ impl<'a> Invocation<'a> {
     pub fn count(&self, option: &'static Opt) -> Result<u32, Failure> {
         let Some(number) = self.values.integer(option) else { return Ok(0) };
         number.try_into().map_err(|_| {
-            let value = alloc::format!("{number}");
-            Failure::new(UsageError::BadValue(option.long, &value, InvalidNumber::Range))
+            let value = number.to_string();
+            Failure::new(UsageError::bad_value(option.long, &value, InvalidNumber::Range))
         })
     }
 }

@@ -28,20 +28,12 @@ impl fmt::Display for InvalidNumber {
 /// # Errors
 /// See [`InvalidNumber`].
 pub fn parse<T: TryFrom<i128>>(text: &str) -> Result<T, InvalidNumber> {
-    let (negative, digits) = match text.as_bytes() {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] | digits => (false, digits),
-    };
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(InvalidNumber::Syntax);
     }
-    let magnitude = digits
-        .iter()
-        .try_fold(0i128, |sum, digit| {
-            sum.checked_mul(10)?.checked_add(i128::from(digit.wrapping_sub(b'0')))
-        })
-        .ok_or(InvalidNumber::Range)?;
-    T::try_from(if negative { -magnitude } else { magnitude }).map_err(|_| InvalidNumber::Range)
+    let number: Option<i128> = text.parse().ok();
+    number.and_then(|number| T::try_from(number).ok()).ok_or(InvalidNumber::Range)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! the command's definition permits it, options may follow positional arguments. After a positional argument, a word that begins with a dash but is not a defined option
 //! is an argument (`kill CONTAINER -9`).
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use crate::definition::options::{BUNDLE, HELP, IMAGE, STOP_TIME, TAIL};
@@ -63,7 +64,7 @@ pub fn parse<'a>(
         let value = match value {
             Some(value) => value,
             None if option.kind == Kind::Flag => "true",
-            None => rest.next().ok_or(UsageError::NeedsArgument(name))?,
+            None => rest.next().ok_or_else(|| UsageError::needs_argument(name))?,
         };
         check(option.kind, name, value)?;
         parsed.values.push(option, value);
@@ -117,7 +118,8 @@ fn take_letters<'a>(
         return Ok(false);
     }
     for (option, value) in found {
-        let value = value.or_else(|| rest.next()).ok_or(UsageError::NeedsArgument(option.long))?;
+        let value = value.or_else(|| rest.next());
+        let value = value.ok_or_else(|| UsageError::needs_argument(option.long))?;
         check(option.kind, option.long, value)?;
         values.push(option, value);
     }
@@ -135,7 +137,7 @@ fn may_be_attached(options: Options, option: &Opt) -> bool {
 fn split(arg: &str) -> Result<(&str, Option<&str>), UsageError<'_>> {
     let bare = arg.strip_prefix("--").or(arg.strip_prefix('-')).unwrap_or(arg);
     if bare.starts_with(['-', '=']) {
-        return Err(UsageError::BadSyntax(arg));
+        return Err(UsageError::Text(format!("bad flag syntax: {arg}")));
     }
     Ok(match bare.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -144,12 +146,16 @@ fn split(arg: &str) -> Result<(&str, Option<&str>), UsageError<'_>> {
 }
 
 fn check<'a>(kind: Kind, name: &'a str, value: &'a str) -> Result<(), UsageError<'a>> {
-    let bad = |reason| UsageError::BadValue(name, value, reason);
+    let bad = |reason| UsageError::bad_value(name, value, reason);
+    let not_boolean =
+        || UsageError::Text(format!("invalid boolean value {value:?} for -{name}: parse error"));
     match kind {
         Kind::Text | Kind::Texts => Ok(()),
-        Kind::Flag => boolean(value).map(drop).ok_or(UsageError::BadBoolean(name, value)),
+        Kind::Flag => boolean(value).map(drop).ok_or_else(not_boolean),
         Kind::Integer | Kind::Integers => number::parse::<i64>(value).map(drop).map_err(bad),
-        Kind::Duration => duration::parse(value).map(drop).ok_or(bad(InvalidNumber::Syntax)),
+        Kind::Duration => {
+            duration::parse(value).map(drop).ok_or_else(|| bad(InvalidNumber::Syntax))
+        }
     }
 }
 
@@ -182,7 +188,9 @@ pub fn count_arguments(
         _ => {}
     }
     let (least, most) = command.count;
-    let wrong = |bound, number| Err(UsageError::Count(command.name, bound, number));
+    let wrong = |bound: &str, number: usize| {
+        Err(UsageError::Text(format!("{:?} requires {bound} {number} argument(s)", command.name)))
+    };
     match count {
         _ if (least..=most).contains(&count) => Ok(()),
         _ if least == most => wrong("exactly", most),
