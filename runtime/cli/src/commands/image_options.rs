@@ -1,6 +1,6 @@
 //! The options of `run --image`, except the options for the root filesystem.
 
-mod settings;
+pub mod settings;
 
 use ::spec::resources::{Pids, Resources};
 use container::{ImageRun, Network};

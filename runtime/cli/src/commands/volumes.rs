@@ -5,6 +5,7 @@ use ::spec::{InRoot, Mount, Str};
 use container::REAPER;
 use rustix::fs::{Access, access};
 
+use super::image_options::settings::each;
 use super::*;
 
 /// The default options of a bind mount, as in Podman. Options on the command line override them.
@@ -35,16 +36,9 @@ fn is_unfit(word: &Str<'_>, is_bind: bool) -> bool {
 /// Returns the mounts of all `--volume` and `--mount` options, sorted so that each comes after the mounts that contain
 /// its destination.
 pub fn mounts<'a>(values: &Values<'a>) -> Result<Vec<Mount<'a>>, Failure> {
-    let volumes = values
-        .texts(&VOLUME)
-        .map(|text| volume(text).map_err(|reason| failure!("--volume {text}: {reason}")));
-    let others = values
-        .texts(&MOUNT)
-        .map(|text| mount(text).map_err(|reason| failure!("--mount {text}: {reason}")));
-    let memory = values
-        .texts(&TMPFS)
-        .map(|text| in_memory(text).map_err(|reason| failure!("--tmpfs {text}: {reason}")));
-    let mut all = volumes.chain(others).chain(memory).collect::<Result<Vec<_>, _>>()?;
+    let mut all = each(values, &VOLUME, volume)?;
+    all.extend(each(values, &MOUNT, mount)?);
+    all.extend(each(values, &TMPFS, in_memory)?);
     for (at, mount) in all.iter().enumerate() {
         if all.iter().take(at).any(|other| other.destination == mount.destination) {
             let place = &mount.destination;

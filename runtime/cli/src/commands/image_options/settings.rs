@@ -42,9 +42,7 @@ pub fn settings<'a>(values: &Values<'a>) -> Result<Settings<'a>, Failure> {
             }
         }
     }
-    for name in each(values, &CAP_DROP, capabilities)?.concat() {
-        settings.dropped_capabilities.push(name);
-    }
+    settings.dropped_capabilities = each(values, &CAP_DROP, capabilities)?.concat();
     settings.drops_all = values.texts(&CAP_DROP).any(|text| text.eq_ignore_ascii_case("ALL"));
     settings.added_capabilities = each(values, &CAP_ADD, capabilities)?.concat();
     for text in values.texts(&SECURITY_OPT) {
@@ -69,7 +67,7 @@ pub fn settings<'a>(values: &Values<'a>) -> Result<Settings<'a>, Failure> {
 }
 
 /// Returns what `read` makes of each value of an option.
-fn each<'a, T>(
+pub fn each<'a, T>(
     values: &Values<'a>,
     option: &'static Opt,
     read: impl Fn(&'a str) -> Result<T, String>,
