@@ -5,13 +5,17 @@
 //! `deserialize_ignored_any`. The wrapper in this module intercepts this call, and compares the unknown key with the
 //! known keys of the object.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::fmt;
 
+use serde::Deserialize;
+use serde::de::value::BorrowedStrDeserializer;
 use serde::de::{
-    DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Unexpected, Visitor,
+    DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    Visitor,
 };
 
 /// A key that differs from a known one only in case. Its value is ignored.
@@ -170,7 +174,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Inside<'_, 'de, V> {
     #[inline]
     fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<V::Value, A::Error> {
         let Self { visitor, found, fields } = self;
-        visitor.visit_map(Object { inner, found, fields, key: Cell::new(None) })
+        visitor.visit_map(Object { inner, found, fields, key: None })
     }
 }
 
@@ -200,7 +204,7 @@ struct Object<'w, 'de, A> {
     inner: A,
     found: &'w Found<'de>,
     fields: &'static [&'static str],
-    key: Cell<Option<&'de str>>,
+    key: Option<&'de str>,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, 'de, A> {
@@ -211,14 +215,24 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Object<'_, 'de, A> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, A::Error> {
-        self.key.set(None);
-        self.inner.next_key_seed(Key { inner: seed, key: &self.key })
+        let Some(Key(key)) = self.inner.next_key()? else { return Ok(None) };
+        let key = match key {
+            Cow::Borrowed(key) => {
+                self.key = Some(key);
+                seed.deserialize(BorrowedStrDeserializer::new(key))
+            }
+            Cow::Owned(key) => {
+                self.key = None;
+                seed.deserialize(key.into_deserializer())
+            }
+        };
+        key.map(Some)
     }
 
     #[inline]
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, A::Error> {
-        let Self { found, fields, ref key, .. } = *self;
-        self.inner.next_value_seed(Value { seed, found, key: key.get(), fields })
+        let Self { found, fields, key, .. } = *self;
+        self.inner.next_value_seed(Value { seed, found, key, fields })
     }
 
     #[inline]
@@ -244,69 +258,15 @@ impl<'de, T: DeserializeSeed<'de>> DeserializeSeed<'de> for Value<'_, 'de, T> {
     }
 }
 
-/// Wraps the seed, deserializer or visitor of a key, and stores the key in `key`.
-struct Key<'k, 'de, T> {
-    inner: T,
-    key: &'k Cell<Option<&'de str>>,
-}
-
-impl<'de, T: DeserializeSeed<'de>> DeserializeSeed<'de> for Key<'_, 'de, T> {
-    type Value = T::Value;
-
-    #[inline]
-    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<T::Value, D::Error> {
-        self.inner.deserialize(Key { inner, key: self.key })
-    }
-}
-
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Key<'_, 'de, D> {
-    type Error = D::Error;
-
-    forward! {
-        deserialize_any deserialize_bool deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64 deserialize_f32 deserialize_f64
-        deserialize_char deserialize_str deserialize_string deserialize_bytes deserialize_byte_buf
-        deserialize_unit deserialize_option deserialize_seq deserialize_map deserialize_ignored_any
-    }
-    forward! { named
-        deserialize_unit_struct(name: &'static str)
-        deserialize_newtype_struct(name: &'static str)
-        deserialize_tuple(length: usize)
-        deserialize_tuple_struct(name: &'static str, length: usize)
-        deserialize_struct(name: &'static str, fields: &'static [&'static str])
-        deserialize_enum(name: &'static str, variants: &'static [&'static str])
-    }
-
-    #[inline]
-    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, D::Error> {
-        self.inner.deserialize_identifier(Key { inner: visitor, key: self.key })
-    }
-}
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for Key<'_, 'de, V> {
-    type Value = V::Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.expecting(f)
-    }
-
-    #[inline]
-    fn visit_borrowed_str<E: serde::de::Error>(self, key: &'de str) -> Result<V::Value, E> {
-        self.key.set(Some(key));
-        self.inner.visit_borrowed_str(key)
-    }
-
-    #[inline]
-    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<V::Value, E> {
-        self.inner.visit_str(key)
-    }
-}
+/// A key, as a slice of the text unless it contains escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Parses a whole text, and returns the value together with the misspelt keys.
 ///
 /// # Errors
 /// The errors of the deserializer.
-pub(crate) fn read<'de, T: serde::Deserialize<'de>>(
+pub(crate) fn read<'de, T: Deserialize<'de>>(
     text: &'de str,
 ) -> serde_json::Result<(T, Vec<Misspelt>)> {
     let found = RefCell::new(Vec::new());
