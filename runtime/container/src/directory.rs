@@ -7,6 +7,9 @@ use rustix::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, FlockOperation, flock, fstat, unlinkat};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 use sys::Context;
 use sys::defence::{Defence, is_off};
 
@@ -126,6 +129,24 @@ pub(crate) fn is_locked(directory: BorrowedFd<'_>) -> bool {
 /// long.
 pub(crate) fn path_in(directory: BorrowedFd<'_>, name: &str) -> String {
     format!("/proc/self/fd/{}/{name}", directory.as_raw_fd())
+}
+
+/// Opens a socket for requests, which gets the name `name` in a container's directory.
+pub(crate) fn socket_for(name: &'static str) -> Result<OwnedFd, sys::Error> {
+    let flags = SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).context("socket", name)
+}
+
+/// Gives such a socket its place in a container's directory. `backlog` connections may wait there.
+pub(crate) fn listen_in(
+    directory: BorrowedFd<'_>,
+    socket: &OwnedFd,
+    name: &'static str,
+    backlog: i32,
+) -> Result<(), sys::Error> {
+    let address = SocketAddrUnix::new(path_in(directory, name)).context("bind", name)?;
+    bind(socket, &address).context("bind", name)?;
+    listen(socket, backlog).context("listen", name)
 }
 
 /// Duplicates descriptors; the duplicates are close-on-exec.

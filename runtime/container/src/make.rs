@@ -11,10 +11,7 @@ use launch::{Born, Launched, Network};
 use plan::step::{ParentStep, Slot};
 use plan::{Caller, FastPaths, Kernel, Plan, Request};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
-use rustix::net::{
-    AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType, bind, listen, send,
-    socket_with,
-};
+use rustix::net::{SendFlags, send};
 use spec::ProfileText;
 use sys::Context;
 use sys::clone::CloneFlags;
@@ -25,7 +22,7 @@ use crate::announce::{announce, check_preserved};
 use crate::cache::Missing;
 use crate::console::Console;
 use crate::create_context::CreateContext;
-use crate::directory::{self, START, path_in};
+use crate::directory::{self, START};
 use crate::host_cache::HostCache;
 use crate::identity::Identity;
 use crate::layered::Prepared;
@@ -36,7 +33,7 @@ use crate::output::Redirected;
 use crate::record::{self, Header, Record};
 use crate::request::StartMode;
 use crate::store::Claim;
-use crate::template::{self, Fork, Refusal};
+use crate::template::{self, Fork, REQUESTS, Refusal};
 use crate::{Container, Error, TemplateUse, hooks, pid_file, time};
 
 /// A container that was launched, its launch, and the socket that receives its notifications, if this command forwards
@@ -57,7 +54,7 @@ impl<'a> CreateContext<'a> {
         let bus = self.dial(&caller);
         let network = self.begin_network(&caller, &kernel)?;
         let requests = match options.template {
-            Some(TemplateUse::Become { .. }) => Some(template::open_requests()?),
+            Some(TemplateUse::Become { .. }) => Some(directory::socket_for(REQUESTS)?),
             _ => None,
         };
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
@@ -243,10 +240,12 @@ impl<'a> CreateContext<'a> {
         let _redirected = self.keep_output(directory)?;
         if request.wait_for_start {
             trace.point("listen", START)?;
-            given.push((Slot::START, listen_for_start(directory)?));
+            let socket = directory::socket_for(START)?;
+            directory::listen_in(directory.as_fd(), &socket, START, 8)?;
+            given.push((Slot::START, socket));
         }
         if let Some((_, requests)) = given.iter().find(|(slot, _)| *slot == Slot::REQUESTS) {
-            template::listen_in(directory.as_fd(), requests)?;
+            directory::listen_in(directory.as_fd(), requests, REQUESTS, template::BACKLOG)?;
         }
         let bundle = c_path(self.bundle.path.as_str()).context("find", &self.bundle.path)?;
 
@@ -372,16 +371,6 @@ fn await_release(container: &Container) -> Result<(), Error> {
     let id = container.id();
     container.trace.point("await unlock", id)?;
     Ok(directory::await_unlocked(container.directory.as_fd()).context("flock", id)?)
-}
-
-fn listen_for_start(directory: &OwnedFd) -> Result<OwnedFd, sys::Error> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
-        .context("socket", START)?;
-    let address = SocketAddrUnix::new(path_in(directory.as_fd(), START)).context("bind", START)?;
-    bind(&socket, &address).context("bind", START)?;
-    listen(&socket, 8).context("listen", START)?;
-    Ok(socket)
 }
 
 impl CreateContext<'_> {

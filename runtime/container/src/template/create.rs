@@ -4,19 +4,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use plan::Caller;
-use rustix::fd::{BorrowedFd, OwnedFd, RawFd};
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
-};
+use rustix::fd::RawFd;
 use spec::{NamespaceKind, Spec};
-use sys::Context;
 
-use super::{FOR, REQUESTS, VARIABLE, cgroups, find};
-use crate::directory::path_in;
+use super::{FOR, VARIABLE, cgroups, find};
 use crate::{CgroupDriver, CreateOptions, Error};
 
 /// The number of starts that may wait for a template at the same time.
-const BACKLOG: i32 = 128;
+pub(crate) const BACKLOG: i32 = 128;
 
 /// Turns the configuration of a container into that of a template for such containers: the program is root of its user
 /// namespace with all capabilities there, since a child can only give capabilities up. It has neither a filter nor
@@ -89,20 +84,7 @@ fn lacks(name: &str) -> Error {
     ))
 }
 
-/// Opens the socket that a template's program inherits.
-pub(crate) fn open_requests() -> Result<OwnedFd, sys::Error> {
-    let flags = SocketFlags::CLOEXEC;
-    socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).context("socket", REQUESTS)
-}
-
 /// Returns the environment entry that tells the program the number of the socket, which is the same in init.
 pub(crate) fn variable(socket: RawFd) -> String {
     format!("{VARIABLE}={socket}")
-}
-
-/// Gives the socket its place in the container's directory.
-pub(crate) fn listen_in(directory: BorrowedFd<'_>, socket: &OwnedFd) -> Result<(), sys::Error> {
-    let address = SocketAddrUnix::new(path_in(directory, REQUESTS)).context("bind", REQUESTS)?;
-    bind(socket, &address).context("bind", REQUESTS)?;
-    listen(socket, BACKLOG).context("listen", REQUESTS)
 }

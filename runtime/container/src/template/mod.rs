@@ -37,7 +37,7 @@ use alloc::string::String;
 use crate::Warn;
 
 pub(crate) use cgroups::{grant, tidy};
-pub(crate) use create::{listen_in, open_requests, prepare, variable};
+pub(crate) use create::{BACKLOG, prepare, variable};
 pub(crate) use find::{NamedBy, Template};
 pub(crate) use fork::Fork;
 pub use list::{Entry, Rest};
