@@ -5,10 +5,9 @@ use alloc::rc::Rc;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
-use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, RawDir, Stat, fstat, mkdirat, openat};
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::time::{ClockId, clock_gettime};
@@ -23,7 +22,7 @@ use crate::error::damaged;
 use crate::identity::{self, Identity};
 use crate::record::{self, Damage, Found, Stored};
 use crate::state::State;
-use crate::{Container, Error, Trace};
+use crate::{Container, Error, Trace, cache};
 
 /// The length of generated ids, and the minimum number of leading digits that a user must give to select one.
 const GENERATED: usize = 16;
@@ -349,18 +348,10 @@ impl Store {
 
     /// Returns the names of directories that may belong to containers, sorted.
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
-        let mut names: Vec<String> = Vec::new();
-        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = openat(&*self.root, ".", flags, Mode::empty()).context("open", &self.path)?;
-        let mut entries = RawDir::new(root, &mut buffer);
-        while let Some(entry) = entries.next() {
-            let entry = entry.context("getdents64", &self.path)?;
-            let name = entry.file_name().to_str().unwrap_or_default();
-            if spec::validate_id(name).is_ok() {
-                names.push(name.to_string());
-            }
-        }
+        let root = sys::fs::open_dir(&*self.root, ".").context("open", &self.path)?;
+        let names = cache::names(root.as_fd()).context("getdents64", &self.path)?.into_iter();
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.retain(|name| spec::validate_id(name).is_ok());
         names.sort_unstable();
         Ok(names)
     }

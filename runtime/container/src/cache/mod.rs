@@ -33,6 +33,7 @@ mod mounts;
 mod program;
 
 pub use directory::{Cache, DEFAULT_PATH};
+pub(crate) use entries::names;
 pub use entries::{Bound, trim};
 pub use error::Error;
 pub use filter::{FilterKey, Missing};

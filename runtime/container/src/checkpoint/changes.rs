@@ -109,12 +109,8 @@ pub(super) fn check(
                 Some((names, bytes)) => format!("{names} names and {bytes} bytes"),
                 None => String::from("nothing"),
             };
-            return Err(Error::Text(format!(
-                "{}/{CHANGES} is damaged: {} instead of {}",
-                images.path,
-                shown(found),
-                shown(saved)
-            )));
+            let why = format!("{} instead of {}", shown(found), shown(saved));
+            return Err(images.damaged(CHANGES, why));
         }
     }
     let takes = |prepared: &Prepared| {

@@ -18,7 +18,7 @@ use super::guard::Guard;
 use super::images::Directory;
 use super::options::{CheckpointOptions, Pages};
 use super::process::Process;
-use super::refused::{self, Joined, joined, refuse};
+use super::refused::{self, Joined, all_joined, refuse};
 use super::session::Session;
 use super::work::Work;
 use super::{cgroups, changes, entering, external_name, mounts, peers};
@@ -284,10 +284,9 @@ fn status_of(number: i32, session: &Session) -> Result<OwnedFd, Error> {
 /// Returns the joined namespaces that criu must not save, as `net[INODE]:NAME`.
 fn external_namespaces(spec: &Spec<'_>, session: &Session) -> Result<Vec<String>, Error> {
     let mut external = Vec::new();
-    for namespace in spec.linux.iter().flat_map(|linux| &linux.namespaces) {
-        let Some(path) = namespace.path.as_deref() else { continue };
-        let Some(Joined::External(least)) = joined(namespace.kind) else { continue };
-        let kind = namespace.kind.proc_name();
+    for (kind, path, joined) in all_joined(spec) {
+        let Joined::External(least) = joined else { continue };
+        let kind = kind.proc_name();
         session.require(least, &format!("an external {kind} namespace"))?;
         let inode = stat(path).context("stat", path)?.st_ino;
         external.push(format!("{kind}[{inode}]:{}", external_name(kind)));

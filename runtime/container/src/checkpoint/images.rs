@@ -3,14 +3,14 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::mem::MaybeUninit;
+use core::fmt::Display;
 
 use proto::messages::criu::UserNamespace;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::{
-    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, RawDir, accessat, flock, fstat, mkdir,
+    Access, AtFlags, CWD, FlockOperation, Mode, OFlags, Stat, accessat, flock, fstat, mkdir,
     openat, statat, unlinkat,
 };
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ use sys::Context;
 use sys::fs::Owned;
 
 use crate::path::absolute;
-use crate::{Error, record};
+use crate::{Error, cache, record};
 
 /// The image that criu writes last.
 const INVENTORY: &str = "inventory.img";
@@ -93,8 +93,7 @@ impl Directory {
     }
 
     fn open_any(path: String) -> Result<Self, Error> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let fd = openat(CWD, path.as_str(), flags, Mode::empty()).context("open", &path)?;
+        let fd = sys::fs::open_dir(CWD, path.as_str()).context("open", &path)?;
         Ok(Self { fd, path })
     }
 
@@ -106,9 +105,8 @@ impl Directory {
 
     /// Opens another directory by a path relative to this one.
     pub fn open_at(&self, path: &str) -> Result<Self, Error> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let object = self.object(path);
-        let fd = openat(&self.fd, path, flags, Mode::empty()).context("open", &object)?;
+        let fd = sys::fs::open_dir(&self.fd, path).context("open", &object)?;
         let directory = Self { fd, path: object };
         directory.check_owner()?;
         Ok(directory)
@@ -116,23 +114,8 @@ impl Directory {
 
     /// Fails if another user owns the directory or may write to it.
     pub fn check_owner(&self) -> Result<(), Error> {
-        let path = &self.path;
-        let stat = fstat(&self.fd).context("fstat", path)?;
-        let euid = rustix::process::geteuid().as_raw();
-        if stat.st_uid != euid {
-            return Err(Error::Text(format!(
-                "{path} belongs to user {}: images must be the caller's own",
-                stat.st_uid
-            )));
-        }
-        if stat.st_mode & 0o022 != 0 {
-            return Err(Error::Text(format!(
-                "{path} can be written to by others (mode {:04o}): images must be the caller's \
-                 alone; use a directory with mode 0700",
-                stat.st_mode & 0o7777
-            )));
-        }
-        Ok(())
+        let stat = fstat(&self.fd).context("fstat", &self.path)?;
+        check_own(&self.path, &stat, "; use a directory with mode 0700")
     }
 
     /// Returns the number of the directory's descriptor, which criu receives.
@@ -169,7 +152,7 @@ impl Directory {
         let object = || self.object(name);
         match sys::fs::read_owned_at(self.fd.as_fd(), name, |owner| owner == euid, longest) {
             Ok(Owned::Read(bytes)) => Ok(bytes),
-            Ok(Owned::Foreign(owner)) => Err(self.foreign(name, owner)),
+            Ok(Owned::Foreign(owner)) => Err(foreign(&object(), owner)),
             Ok(Owned::Special) | Err(Errno::LOOP | Errno::NXIO) => {
                 Err(Error::Text(format!("{} is not a regular file", object())))
             }
@@ -221,10 +204,7 @@ impl Directory {
                 self.check_owners()?;
                 self.check_sizes()
             }
-            Ok(_) => Err(Error::Text(format!(
-                "{}/{INVENTORY} is damaged: it is not an inventory of criu",
-                self.path
-            ))),
+            Ok(_) => Err(self.damaged(INVENTORY, "it is not an inventory of criu")),
             Err(Error::System(error)) if error.errno == Errno::NOENT => Err(Error::Text(format!(
                 "{} has no checkpoint: {INVENTORY} is missing, which criu writes last",
                 self.path
@@ -235,27 +215,16 @@ impl Directory {
 
     /// Refuses images that another user owns or may write to.
     fn check_owners(&self) -> Result<(), Error> {
-        let euid = rustix::process::geteuid().as_raw();
-        for name in self.names()? {
+        self.names()?.iter().try_for_each(|name| {
             let stat = statat(&self.fd, name.as_str(), AtFlags::empty());
-            let stat = stat.context("stat", self.object(&name))?;
-            if stat.st_uid != euid {
-                return Err(self.foreign(&name, stat.st_uid));
-            }
-            if stat.st_mode & 0o022 != 0 {
-                return Err(Error::Text(format!(
-                    "{} can be written to by others (mode {:04o}): images must be the caller's alone",
-                    self.object(&name),
-                    stat.st_mode & 0o7777
-                )));
-            }
-        }
-        Ok(())
+            let stat = stat.context("stat", self.object(name))?;
+            check_own(&self.object(name), &stat, "")
+        })
     }
 
-    fn foreign(&self, name: &str, owner: u32) -> Error {
-        let path = self.object(name);
-        Error::Text(format!("{path} belongs to user {owner}: images must be the caller's own"))
+    /// Returns the error for a damaged file or directory of a checkpoint.
+    pub fn damaged(&self, name: &str, why: impl Display) -> Error {
+        Error::Text(format!("{} is damaged: {why}", self.object(name)))
     }
 
     fn check_sizes(&self) -> Result<Option<Sizes>, Error> {
@@ -263,19 +232,17 @@ impl Directory {
             Err(Error::System(error)) if error.errno == Errno::NOENT => return Ok(None),
             text => text?,
         };
-        let sizes: Sizes = serde_json::from_slice(&text)
-            .map_err(|error| Error::Text(format!("{}/{SIZES} is damaged: {error}", self.path)))?;
+        let sizes: Sizes =
+            serde_json::from_slice(&text).map_err(|error| self.damaged(SIZES, error))?;
         for (name, size) in &sizes.images {
             if name.contains('/') {
-                return Err(Error::Text(format!("{}/{SIZES} is damaged: {name:?}", self.path)));
+                return Err(self.damaged(SIZES, format_args!("{name:?}")));
             }
             match self.size(name) {
                 Ok(found) if found == *size => {}
                 Ok(found) => {
-                    return Err(Error::Text(format!(
-                        "{}/{name} is damaged: {found} bytes instead of {size}",
-                        self.path
-                    )));
+                    let why = format_args!("{found} bytes instead of {size}");
+                    return Err(self.damaged(name, why));
                 }
                 Err(errno) => return Err(sys::Error::new("stat", self.object(name), errno).into()),
             }
@@ -301,18 +268,10 @@ impl Directory {
 
     /// Returns the names of the images.
     pub fn names(&self) -> Result<Vec<String>, Error> {
-        let mut names = Vec::new();
-        let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let listed = openat(&self.fd, ".", flags, Mode::empty()).context("open", &self.path)?;
-        let mut entries = RawDir::new(listed, &mut buffer);
-        while let Some(entry) = entries.next() {
-            let entry = entry.context("getdents64", &self.path)?;
-            let name = entry.file_name().to_str().unwrap_or_default();
-            if name.ends_with(".img") {
-                names.push(name.to_string());
-            }
-        }
+        let listed = sys::fs::open_dir(&self.fd, ".").context("open", &self.path)?;
+        let names = cache::names(listed.as_fd()).context("getdents64", &self.path)?.into_iter();
+        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        names.retain(|name| name.ends_with(".img"));
         Ok(names)
     }
 
@@ -324,9 +283,7 @@ impl Directory {
         };
         let bytes = self.read(name, 1 << 20)?;
         let decoded = user_namespace(&bytes);
-        decoded.map(Some).ok_or_else(|| {
-            Error::Text(format!("{} is damaged: no image of a user namespace", self.object(name)))
-        })
+        decoded.map(Some).ok_or_else(|| self.damaged(name, "no image of a user namespace"))
     }
 
     /// Removes the inventory, so that the directory counts as incomplete until criu writes a new one. Also removes
@@ -396,11 +353,26 @@ impl Directory {
     /// Reads the targets of the standard streams.
     pub fn descriptors(&self) -> Result<Vec<String>, Error> {
         let text = self.read(DESCRIPTORS, 1 << 16)?;
-        let streams: Vec<String> = serde_json::from_slice(&text).map_err(|error| {
-            Error::Text(format!("{}/{DESCRIPTORS} is damaged: {error}", self.path))
-        })?;
-        Ok(streams)
+        serde_json::from_slice(&text).map_err(|error| self.damaged(DESCRIPTORS, error))
     }
+}
+
+/// Refuses a file or directory that another user owns or may write to.
+fn check_own(path: &str, stat: &Stat, advice: &str) -> Result<(), Error> {
+    if stat.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(foreign(path, stat.st_uid));
+    }
+    match stat.st_mode & 0o022 {
+        0 => Ok(()),
+        _ => Err(Error::Text(format!(
+            "{path} can be written to by others (mode {:04o}): images must be the caller's alone{advice}",
+            stat.st_mode & 0o7777
+        ))),
+    }
+}
+
+fn foreign(path: &str, owner: u32) -> Error {
+    Error::Text(format!("{path} belongs to user {owner}: images must be the caller's own"))
 }
 
 /// Decodes a user namespace's image: two magic numbers, the message's length, and the message.

@@ -214,9 +214,17 @@ pub(super) enum Joined {
     ByPath,
 }
 
+/// Iterates over the namespaces that are joined by their path, each with the path and the way.
+pub(super) fn all_joined<'s>(
+    spec: &'s Spec<'_>,
+) -> impl Iterator<Item = (NamespaceKind, &'s str, Joined)> {
+    let namespaces = spec.linux.iter().flat_map(|linux| &linux.namespaces);
+    namespaces.filter_map(|one| Some((one.kind, one.path.as_deref()?, joined(one.kind)?)))
+}
+
 /// Returns the way in which namespaces of this kind are joined, or `None` if joining them is not
 /// supported.
-pub(super) fn joined(kind: NamespaceKind) -> Option<Joined> {
+fn joined(kind: NamespaceKind) -> Option<Joined> {
     match kind {
         NamespaceKind::Network => Some(Joined::External(31100)),
         NamespaceKind::Pid => Some(Joined::External(31500)),

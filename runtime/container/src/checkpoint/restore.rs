@@ -24,7 +24,7 @@ use super::dump::config_file;
 use super::images::Directory;
 use super::notices::Stages;
 use super::options::RestoreOptions;
-use super::refused::{self, Joined, joined};
+use super::refused::{self, Joined, all_joined};
 use super::session::Session;
 use super::sharing::Originals;
 use super::stage::{Scene, Stage};
@@ -341,11 +341,9 @@ impl Restoration<'_> {
         if self.options.tcp_close {
             session.require(31200, "--tcp-close")?;
         }
-        for namespace in self.context.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
-            if let (Some(Joined::External(least)), Some(_)) =
-                (joined(namespace.kind), &namespace.path)
-            {
-                let kind = namespace.kind.proc_name();
+        for (kind, _, joined) in all_joined(&self.context.spec) {
+            if let Joined::External(least) = joined {
+                let kind = kind.proc_name();
                 session.require(least, &format!("an external {kind} namespace"))?;
             }
         }
@@ -400,33 +398,30 @@ impl Restoration<'_> {
     /// Opens the joined namespaces that are external to criu; returns their names and files.
     fn external_namespaces(&self) -> Result<Vec<(String, OwnedFd)>, Error> {
         let mut external = Vec::new();
-        for namespace in self.context.spec.linux.iter().flat_map(|linux| &linux.namespaces) {
-            let Some(path) = namespace.path.as_deref() else { continue };
-            if !matches!(joined(namespace.kind), Some(Joined::External(_))) {
+        for (kind, path, joined) in all_joined(&self.context.spec) {
+            if joined == Joined::ByPath {
                 continue;
             }
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let file = match openat(CWD, path, flags, Mode::empty()) {
                 Err(Errno::NOENT) => {
-                    let kind = namespace.kind;
                     let text = format!("Requested {kind} namespace {path} does not exist");
                     return Err(Error::Text(text));
                 }
                 file => file.context("open", path)?,
             };
-            external.push((external_name(namespace.kind.proc_name()), file));
+            external.push((external_name(kind.proc_name()), file));
         }
         Ok(external)
     }
 
     /// Returns the namespaces that criu joins by path.
     fn joined_namespaces(&self) -> Vec<JoinedNamespace> {
-        let namespaces = self.context.spec.linux.iter().flat_map(|linux| &linux.namespaces);
-        let by_path = namespaces.filter(|one| joined(one.kind) == Some(Joined::ByPath));
-        by_path
-            .filter_map(|namespace| {
-                let file = namespace.path.as_deref()?.to_string();
-                Some(JoinedNamespace { kind: namespace.kind.proc_name().to_string(), file })
+        let all = all_joined(&self.context.spec);
+        all.filter(|(_, _, joined)| *joined == Joined::ByPath)
+            .map(|(kind, path, _)| JoinedNamespace {
+                kind: kind.proc_name().to_string(),
+                file: path.to_string(),
             })
             .collect()
     }
