@@ -42,7 +42,8 @@ pub fn parse<'a>(
     }
     let mut rest = args.iter().copied();
     while let Some(arg) = rest.next() {
-        let past_options = !parsed.arguments.is_empty() && is_options_first(order, &parsed.values);
+        let past_options = !parsed.arguments.is_empty()
+            && (order == Order::OptionsFirst || is_changed(order, &parsed.values));
         if past_options || arg == "-" || !arg.starts_with('-') {
             parsed.arguments.push(arg);
             continue;
@@ -73,12 +74,9 @@ pub fn parse<'a>(
     Ok(parsed)
 }
 
-fn is_options_first(order: Order, values: &Values<'_>) -> bool {
-    match order {
-        Order::OptionsFirst => true,
-        Order::MixedUnless(options) => options.iter().any(|(option, _)| values.is_set(option)),
-        Order::Mixed | Order::PassedOn => false,
-    }
+/// Returns whether an option is set that changes which arguments the command accepts.
+fn is_changed(order: Order, values: &Values<'_>) -> bool {
+    order.changing().iter().any(|(option, _)| values.is_set(option))
 }
 
 fn find(options: Options, name: &str) -> Option<&'static Opt> {
@@ -179,13 +177,9 @@ pub fn count_arguments(
     values: &Values<'_>,
     count: usize,
 ) -> Result<(), UsageError<'static>> {
-    match command.order {
-        Order::MixedUnless(options) if options.iter().any(|(option, _)| values.is_set(option)) => {
-            return Ok(());
-        }
-        // The program to which the arguments are passed checks their number.
-        Order::PassedOn => return Ok(()),
-        _ => {}
+    // The program to which arguments are passed on checks their number.
+    if command.order == Order::PassedOn || is_changed(command.order, values) {
+        return Ok(());
     }
     let (least, most) = command.count;
     let wrong = |bound: &str, number: usize| {

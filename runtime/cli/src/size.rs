@@ -26,23 +26,13 @@ pub fn parse(text: &str) -> Result<i64, String> {
 }
 
 fn scale(suffix: &str) -> Option<i128> {
-    let mut letters = suffix.chars().map(|letter| letter.to_ascii_lowercase());
-    let Some(unit) = letters.next() else { return Some(1) };
-    let power = match unit {
-        'b' => 0,
-        'k' => 1,
-        'm' => 2,
-        'g' => 3,
-        't' => 4,
-        'p' => 5,
-        _ => return None,
+    let suffix = suffix.to_ascii_lowercase();
+    let unit = match suffix.as_str() {
+        "" | "b" => return Some(1),
+        suffix => suffix.strip_suffix("ib").or(suffix.strip_suffix('b')).unwrap_or(suffix),
     };
-    match (power, letters.next(), letters.next(), letters.next()) {
-        (_, None, ..) => {}
-        (1.., Some('b'), None, _) | (1.., Some('i'), Some('b'), None) => {}
-        _ => return None,
-    }
-    Some(1i128 << (10 * power))
+    let power = ["k", "m", "g", "t", "p"].iter().position(|letter| *letter == unit)?;
+    Some(1024i128.pow(u32::try_from(power + 1).ok()?))
 }
 
 #[cfg(test)]
