@@ -236,8 +236,8 @@ fn try_run(
         let error = container.reason_of(error, context.fast_paths());
         status = Err(context.reason_of(error.into()));
     }
-    if let (Err(_), Some(path)) = (&status, create.pid_file) {
-        pid_file::remove(path);
+    if status.is_err() {
+        pid_file::remove(create.pid_file);
     }
     if (!options.detach && !options.keep) || status.is_err() {
         let removed = container.remove(true, create.warn);

@@ -207,7 +207,7 @@ impl Container {
             // Kills the process: this command fails, so the caller would not learn that the process is running.
             let _ = sys::signal::send(child.pidfd.as_fd(), 9);
             let _ = launch::wait(&child.pidfd);
-            forget(options.pid_file);
+            pid_file::remove(options.pid_file);
         }
         let program = options.args.first().copied().unwrap_or_default();
         let time = (program_since, self.trace.clock());
@@ -232,7 +232,7 @@ impl Container {
                 born.record(|child| announce(child, "setns", pid_file, pidfd_socket, self.trace))?;
                 born.commit(None)
             });
-        Ok(launched.inspect_err(|_| forget(pid_file))?)
+        Ok(launched.inspect_err(|_| pid_file::remove(pid_file))?)
     }
 
     /// Returns the container's cgroup, or the requested sub-cgroup.
@@ -268,13 +268,6 @@ fn other_way<'a>(options: &ExecOptions<'a>, error: Error) -> OtherWay<ExecOption
     let Error::Launch(launch::Error::Stillborn(connected)) = error else { return Err(error) };
     let fast_paths = options.fast_paths - FastPaths::CLONE_INTO_CGROUP;
     Ok((ExecOptions { fast_paths, warn: Warn::default(), ..options.clone() }, connected))
-}
-
-/// Removes the pid file of a process that no longer exists.
-fn forget(pid_file: Option<&str>) {
-    if let Some(path) = pid_file {
-        pid_file::remove(path);
-    }
 }
 
 fn read_process(path: &str) -> Result<String, Error> {

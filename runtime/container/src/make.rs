@@ -88,7 +88,7 @@ impl<'a> CreateContext<'a> {
         }
         let Claim { directory, .. } = claim;
         let (header, record, launched, notify) = made.map_err(|error| {
-            self.take_back_pid_file();
+            pid_file::remove(self.options.pid_file);
             // Only the failure of the launch is reported; an error of the removal has the same cause.
             let _ = self.store.remove(directory.as_fd(), options.id);
             self.reason_of(error)
@@ -104,7 +104,7 @@ impl<'a> CreateContext<'a> {
             && launched.pending.is_none()
             && let Err(error) = await_release(&container)
         {
-            self.take_back_pid_file();
+            pid_file::remove(self.options.pid_file);
             let _ = container.destroy(options.warn);
             return Err(error);
         }
@@ -185,6 +185,13 @@ impl<'a> CreateContext<'a> {
         profile.map(find).transpose()
     }
 
+    /// Returns the configured limit on the sum of memory and swap.
+    pub(crate) fn swap(&self) -> i64 {
+        let linux = self.spec.linux.as_ref();
+        let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
+        memory.and_then(|memory| memory.swap).unwrap_or(0)
+    }
+
     /// Creates and locks the container's directory. If init does not wait for `start`, a second descriptor holds the
     /// lock.
     pub(crate) fn claim(&self, wait_for_start: bool) -> Result<Claim, Error> {
@@ -227,11 +234,8 @@ impl<'a> CreateContext<'a> {
         let Claim { directory, record: file, lock } = claim;
         let notify = self.listen_for_readiness(request, directory)?;
         let record = self.describe(request, plan)?;
-        let linux = self.spec.linux.as_ref();
-        let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
-        let swap = memory.and_then(|memory| memory.swap).unwrap_or(0);
         let mut draft = trace.work(Phase::Configuration, "write record", "", || {
-            record::write(file, &record, swap, plan.filter.as_ref())
+            record::write(file, &record, self.swap(), plan.filter.as_ref())
         })?;
         if let Some(own) = self.record_of_rootfs() {
             let make = || own.make_directory();
@@ -266,7 +270,7 @@ impl<'a> CreateContext<'a> {
                 own.add_process(identity)?;
             }
             if let Some(TemplateUse::Become { .. }) = options.template
-                && let (Some(cgroup), Some(linux)) = (&request.cgroup, linux)
+                && let (Some(cgroup), Some(linux)) = (&request.cgroup, &self.spec.linux)
             {
                 template::grant(cgroup, &linux.uid_mappings);
             }
@@ -355,12 +359,6 @@ impl<'a> CreateContext<'a> {
         match request.wait_for_start {
             true => Ok(None),
             false => Ok(Some(notify::listen(directory.as_fd(), self.trace)?)),
-        }
-    }
-
-    fn take_back_pid_file(&self) {
-        if let Some(path) = self.options.pid_file {
-            pid_file::remove(path);
         }
     }
 }

@@ -74,9 +74,9 @@ fn discard(temporary: &str) {
 }
 
 /// Removes the pid file of a failed launch if this command has written it. A file that the caller created stays.
-pub(crate) fn remove(path: &str) {
-    if is_ours(path) {
-        let _ = unlink(path);
+pub(crate) fn remove(path: Option<&str>) {
+    if let Some(path) = path.filter(|path| is_ours(path)) {
+        discard(path);
     }
 }
 

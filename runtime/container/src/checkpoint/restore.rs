@@ -121,8 +121,8 @@ pub fn restore_from<'a>(
         }
     });
     if !options.detach || status.is_err() {
-        if let (Err(_), Some(path)) = (&status, create.pid_file) {
-            pid_file::remove(path);
+        if status.is_err() {
+            pid_file::remove(create.pid_file);
         }
         let removed = container.remove(true, create.warn);
         // If both fail, the first error is returned.
@@ -160,9 +160,7 @@ impl Restoration<'_> {
                 Ok((container, child))
             }
             Err(error) => {
-                if let Some(path) = options.pid_file {
-                    pid_file::remove(path);
-                }
+                pid_file::remove(options.pid_file);
                 // The first error is returned; an error of the removal has the same cause.
                 let _ = store.remove(directory.as_fd(), options.id);
                 Err(error)
@@ -185,7 +183,7 @@ impl Restoration<'_> {
         }
         // The record is written before anything else is created, so that `delete` can find and
         // remove everything that a killed restore leaves.
-        let draft = record::write(file, &record, self.swap(), self.plan.filter.as_ref())?;
+        let draft = record::write(file, &record, self.context.swap(), self.plan.filter.as_ref())?;
         if let Some(prepared) = &context.prepared {
             context.trace.point("make", "directory of changes")?;
             prepared.record.make_directory()?;
@@ -319,13 +317,6 @@ impl Restoration<'_> {
             ))),
             None => Ok(()),
         }
-    }
-
-    /// Returns the configured limit on the sum of memory and swap.
-    fn swap(&self) -> i64 {
-        let linux = self.context.spec.linux.as_ref();
-        let memory = linux.and_then(|linux| linux.resources.as_ref()?.memory.as_ref());
-        memory.and_then(|memory| memory.swap).unwrap_or(0)
     }
 
     /// Fails if criu is too old for an option that the command line contains.
