@@ -15,9 +15,9 @@ use core::fmt::Write;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, getpid, setpgid, wait};
+use rustix::process::{getpid, setpgid};
 use rustix::termios::tcsetpgrp;
-use sys::clone::{Child, Clone, clone3_bound};
+use sys::clone::{Clone, clone3_bound};
 use sys::exec::cloexec_from;
 use sys::signal::{self, SignalSet};
 use sys::stdio::{Stderr, stdin};
@@ -64,23 +64,8 @@ fn try_run(args: sys::Args) -> Result<i32, Errno> {
                 let _ = signal::send(child.pidfd.as_fd(), number);
             }
         }
-        if let Some(status) = reap(&child)? {
+        if let Some(status) = container::reap(&child)? {
             return Ok(status);
-        }
-    }
-}
-
-/// Reaps all children that have exited. Returns the program's exit status if the program is one of them.
-fn reap(child: &Child) -> Result<Option<i32>, Errno> {
-    loop {
-        match wait(WaitOptions::NOHANG) {
-            Ok(Some((pid, status))) if pid == child.pid => {
-                let signal = status.terminating_signal().map(|signal| 128 + signal);
-                return Ok(signal.or(status.exit_status()).or(Some(255)));
-            }
-            Ok(Some(_)) | Err(Errno::INTR) => {}
-            Ok(None) | Err(Errno::CHILD) => return Ok(None),
-            Err(errno) => return Err(errno),
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::record::{self, Header, Record};
 use crate::starting;
 use crate::state::{State, Status};
 use crate::time::Rfc3339;
-use crate::{Error, Trace, Warn, hooks, identity, owner};
+use crate::{Error, Trace, Warn, hooks, owner, store};
 
 /// Maximum time from the closing of a dying process's files to its exit, on a host whose CPUs are all busy.
 const DYING: Duration = Duration::from_millis(200);
@@ -78,9 +78,7 @@ impl Container {
     /// # Errors
     /// Those of pidfd_open(2), such as EMFILE.
     pub(crate) fn living_init(&self) -> Result<Option<(Pid, OwnedFd)>, sys::Error> {
-        let Some((pid, identity)) = self.header.process else { return Ok(None) };
-        let pidfd = identity::open_alive(pid, identity).context("pidfd_open", "init")?;
-        Ok(pidfd.map(|pidfd| (pid, pidfd)))
+        store::find_process(self.header.process)
     }
 
     /// Returns the error for a container that commands cannot see yet, because its creation is not complete.

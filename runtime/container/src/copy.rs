@@ -18,8 +18,9 @@ use rustix::process::{getegid, geteuid};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
 use sys::Context;
 
+use crate::cache::directory::open_directory;
 use crate::layered::view::view;
-use crate::{Container, Error, Status};
+use crate::{Container, Error, Status, Unless as _};
 
 /// The permission bits that are copied: set-user-ID bits would be those of another owner.
 const PERMISSIONS: u32 = 0o777;
@@ -194,17 +195,13 @@ impl Copy<'_> {
 
     /// Opens the directory `new`, which is made if it does not exist.
     fn directory(&self, to: BorrowedFd<'_>, new: &str) -> Result<OwnedFd, Error> {
-        match self.to.as_owner(|| mkdirat(to, new, Mode::from_raw_mode(0o755))) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(sys::Error::new("mkdir", new, errno).into()),
-        }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        openat(to, new, flags, Mode::empty()).context("open", new).map_err(Error::from)
+        let made = self.to.as_owner(|| mkdirat(to, new, Mode::from_raw_mode(0o755)));
+        made.unless(Errno::EXIST).context("mkdir", new)?;
+        open_directory(to, new).context("open", new).map_err(Error::from)
     }
 
     fn contents(&mut self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(), Error> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let listed = openat(from, ".", flags, Mode::empty()).context("open", ".")?;
+        let listed = sys::fs::open_dir(from, ".").context("open", ".")?;
         for entry in Dir::new(listed).context("read", ".")? {
             let entry = entry.context("read", ".")?;
             let name = entry.file_name().to_string_lossy();

@@ -13,7 +13,7 @@ use rustix::net::{
 use sys::Context;
 use sys::defence::{Defence, is_off};
 
-use crate::identity;
+use crate::{Unless as _, identity};
 
 /// The socket that init listens on between `create` and `start`.
 pub(crate) const START: &str = "start";
@@ -78,10 +78,7 @@ fn unmount_log(directory: BorrowedFd<'_>) {
 }
 
 pub(crate) fn remove_directory(parent: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
-    match unlinkat(parent, name, AtFlags::REMOVEDIR) {
-        Err(Errno::NOENT) => Ok(()),
-        result => result,
-    }
+    unlinkat(parent, name, AtFlags::REMOVEDIR).unless(Errno::NOENT).map(drop)
 }
 
 /// Locks a container's directory until `directory` and its duplicates are closed.

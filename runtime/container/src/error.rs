@@ -5,8 +5,24 @@ use alloc::string::String;
 use core::fmt;
 
 use cgroup::resctrl;
+use sys::Errno;
 
 use crate::{Status, cache};
+
+/// Results of system calls one failure of which is as good as success, such as EEXIST of mkdir(2).
+pub(crate) trait Unless<T> {
+    /// Returns `None` for this failure.
+    fn unless(self, good: Errno) -> Result<Option<T>, Errno>;
+}
+
+impl<T> Unless<T> for Result<T, Errno> {
+    fn unless(self, good: Errno) -> Result<Option<T>, Errno> {
+        match self {
+            Err(errno) if errno == good => Ok(None),
+            result => result.map(Some),
+        }
+    }
+}
 
 /// The reason why a command failed.
 #[derive(Debug)]

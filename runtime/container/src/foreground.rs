@@ -149,8 +149,12 @@ fn end_wait(scope: &mut Option<PendingScope>, child: &Child) -> Option<launch::E
     Some(error)
 }
 
-/// Reaps every exited child, including adopted descendants. Returns the exit status of `child` if it has exited.
-fn reap(child: &Child) -> Result<Option<i32>, Errno> {
+/// Reaps every exited child, including adopted descendants. Returns the exit status of `child` if it has exited, which is
+/// 128 + n if signal n killed it.
+///
+/// # Errors
+/// Those of waitpid(2).
+pub fn reap(child: &Child) -> Result<Option<i32>, Errno> {
     let mut ours = None;
     loop {
         match wait(WaitOptions::NOHANG) {

@@ -19,8 +19,8 @@ use core::cell::{Cell, RefCell};
 
 use plan::{GivenRoot, Kernel};
 use rootfs::ids::{Grants, Leases, RANGE};
-use rootfs::{Layers, Mode, Recipe, Upper};
-use rustix::fd::{AsFd, OwnedFd};
+use rootfs::{Assembly, Layers, Mode, Recipe, Upper};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::Access;
 use spec::{IdMapping, Namespace, NamespaceKind, Spec};
 use sys::fs::c_path;
@@ -37,6 +37,23 @@ use crate::{Error, Store, time};
 const CONTAINERS: &str = "containers";
 /// The size in bytes of the tmpfs for mount points in a read-only root filesystem.
 const PLACES: u64 = 1 << 20;
+
+/// Returns the filesystem of a recipe as a detached mount, made by this process. The ids are mapped as in the user
+/// namespace, if one is given.
+pub(crate) fn assemble(
+    recipe: &Recipe,
+    user_namespace: Option<BorrowedFd<'_>>,
+) -> Result<OwnedFd, rootfs::Error> {
+    let mut assembly = Assembly::new(recipe);
+    assembly.map_layers(user_namespace)?;
+    if !recipe.mode.is_attached() {
+        assembly.open_layers()?;
+    }
+    assembly.make_upper()?;
+    let tree = assembly.assemble()?;
+    assembly.detach_layers()?;
+    Ok(tree)
+}
 
 /// Releases the id ranges that a killed command took for a container, but did not write into the container's record.
 ///

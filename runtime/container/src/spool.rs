@@ -9,8 +9,9 @@ use rustix::fs::{CWD, Mode, OFlags, mkdir, openat};
 use rustix::io::Errno;
 use sys::Context;
 
-use crate::Error;
+use crate::cache::directory::open_directory;
 use crate::cache::{self, Bound};
+use crate::{Error, Unless as _};
 
 /// The spool of root. Other users have one in /run/user.
 const DIRECTORY: &str = "/run/dayfly-trace";
@@ -24,13 +25,9 @@ const BOUND: Bound = Bound { entries: 256, left: 256, bytes: Some(16 << 20) };
 /// Those of the system calls.
 pub(crate) fn write(name: &str, text: &[u8]) -> Result<(), Error> {
     let directory = directory();
-    match mkdir(directory.as_str(), Mode::from_raw_mode(0o700)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(sys::Error::new("mkdir", directory, errno).into()),
-    }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let spool =
-        openat(CWD, directory.as_str(), flags, Mode::empty()).context("open", &directory)?;
+    let made = mkdir(directory.as_str(), Mode::from_raw_mode(0o700)).unless(Errno::EXIST);
+    made.context("mkdir", &directory)?;
+    let spool = open_directory(CWD, &directory).context("open", &directory)?;
     let object = || format!("{directory}/{name}");
     // O_NONBLOCK: a FIFO that a user created in their own directory must not block the command.
     let flags = OFlags::WRONLY

@@ -7,11 +7,13 @@ use core::time::Duration;
 use cgroup::{Cgroup, FreezerState, Location};
 use launch::{Start, Waiter, Withdrawal};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, openat, unlinkat};
+use rustix::fs::{AtFlags, CWD, unlinkat};
 use rustix::io::Errno;
+use sys::Context;
 
+use crate::cache::directory::open_directory;
 use crate::directory::{START, is_locked, path_in};
-use crate::{Error, Status};
+use crate::{Error, Status, Unless as _};
 
 /// The start of a created container, from the message to init until init has executed its program.
 #[derive(Debug)]
@@ -96,14 +98,11 @@ pub fn is_frozen(location: &Location) -> Result<bool, Error> {
 
 /// Opens the directory of a container.
 fn open(root: &str, id: &str) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    openat(CWD, format!("{root}/{id}"), flags, Mode::empty()).ok()
+    open_directory(CWD, &format!("{root}/{id}")).ok()
 }
 
 /// Removes the socket on which init waited.
 pub(crate) fn remove_socket(directory: BorrowedFd<'_>) -> Result<(), sys::Error> {
-    match unlinkat(directory, START, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(sys::Error::new("unlink", START, errno)),
-    }
+    let removed = unlinkat(directory, START, AtFlags::empty()).unless(Errno::NOENT);
+    removed.map(drop).context("unlink", START)
 }

@@ -22,7 +22,7 @@ use crate::error::damaged;
 use crate::identity::{self, Identity};
 use crate::record::{self, Damage, Found, Stored};
 use crate::state::State;
-use crate::{Container, Error, Trace, cache};
+use crate::{Container, Error, Trace, Unless as _, cache};
 
 /// The length of generated ids, and the minimum number of leading digits that a user must give to select one.
 const GENERATED: usize = 16;
@@ -319,12 +319,10 @@ impl Store {
     /// If another user owns the directory.
     pub(crate) fn owned(&self, id: &str) -> Result<Option<OwnedFd>, Error> {
         check_id(id)?;
-        let directory = match self.directory(id) {
-            Err(Errno::NOENT) => return Ok(None),
-            result => result.context("open", format!("{}/{id}", self.path))?,
-        };
-        check_owner(&directory, id)?;
-        Ok(Some(directory))
+        let directory = self.directory(id).unless(Errno::NOENT);
+        let directory = directory.context("open", format!("{}/{id}", self.path))?;
+        directory.as_ref().map(|directory| check_owner(directory, id)).transpose()?;
+        Ok(directory)
     }
 
     /// Returns the states of all containers, sorted by id. Containers with an unreadable record are left out; a
@@ -405,7 +403,9 @@ fn check_free(directory: BorrowedFd<'_>, id: &str) -> Result<(), Error> {
     if lives { Err(damaged(id, damage)) } else { Ok(()) }
 }
 
-fn find_process(process: Option<(Pid, Identity)>) -> Result<Option<(Pid, OwnedFd)>, sys::Error> {
+pub(crate) fn find_process(
+    process: Option<(Pid, Identity)>,
+) -> Result<Option<(Pid, OwnedFd)>, sys::Error> {
     let Some((pid, identity)) = process else { return Ok(None) };
     let pidfd = identity::open_alive(pid, identity).context("pidfd_open", "init")?;
     Ok(pidfd.map(|pidfd| (pid, pidfd)))

@@ -1,7 +1,6 @@
 //! The namespaces of a container.
 
 use alloc::string::String;
-use core::fmt::Write;
 use spec::{IdMapping, Linux, NamespaceKind};
 use sys::clone::CloneFlags;
 
@@ -55,10 +54,7 @@ pub fn has_mappings(linux: &Linux<'_>) -> bool {
 /// namespace are mapped to themselves, so that the ids in devpts, tmpfs and images exist.
 pub fn maps(uids: &[IdMapping], gids: &[IdMapping]) -> IdMaps {
     let text = |mappings: &[IdMapping]| {
-        let mut text = String::new();
-        for map in mappings {
-            let _ = writeln!(text, "{} {} {}", map.container_id, map.host_id, map.size);
-        }
+        let text = IdMapping::text(mappings);
         if text.is_empty() { String::from("0 0 4294967295\n") } else { text }
     };
     IdMaps { uid_map: text(uids), gid_map: text(gids) }

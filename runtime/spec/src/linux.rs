@@ -3,7 +3,9 @@
 //! Source: runtime-spec 1.3, config-linux.md.
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt::Write;
 
 use serde::ser::Error;
 use serde::{Deserialize, Serialize, Serializer};
@@ -71,6 +73,17 @@ object! {
         pub host_id: u32,
         /// Number of ids.
         pub size: u32,
+    }
+}
+
+impl IdMapping {
+    /// Returns the text of a uid_map or gid_map with these mappings.
+    pub fn text(mappings: &[Self]) -> String {
+        let mut text = String::new();
+        for Self { container_id, host_id, size } in mappings {
+            let _ = writeln!(text, "{container_id} {host_id} {size}");
+        }
+        text
     }
 }
 

@@ -10,9 +10,11 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use sys::Context;
 
+use crate::Unless as _;
 use crate::cache::directory::{open_directory, proc_path};
 use crate::cache::entries::names;
 use crate::cache::{Cache, Error, filter, mounts};
+use crate::directory::remove_directory;
 
 /// The maximum number of attempts. More than one is needed if concurrent starts add entries.
 const TRIES: u32 = 100;
@@ -42,10 +44,9 @@ impl Cache {
         let exclusive = FlockOperation::NonBlockingLockExclusive;
         sys::wait::lock(cache.fd(), exclusive, PATIENCE).context("flock", path)?;
         for _ in 0..TRIES {
-            match cache.remove().and_then(|()| unlinkat(CWD, path, AtFlags::REMOVEDIR)) {
+            match cache.remove().and_then(|()| remove_directory(CWD, path)) {
                 Err(Errno::NOTEMPTY) => {}
-                Ok(()) | Err(Errno::NOENT) => return Ok(()),
-                Err(errno) => return Err(sys::Error::new("remove", path, errno).into()),
+                result => return Ok(result.context("remove", path)?),
             }
         }
         Err(sys::Error::new("remove", path, Errno::NOTEMPTY).into())
@@ -58,10 +59,7 @@ impl Cache {
         while unmount(target.as_str(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_ok() {}
         empty(self.fd(), filter::DIRECTORY)?;
         for directory in [filter::DIRECTORY, mounts::DIRECTORY] {
-            match unlinkat(self.fd(), directory, AtFlags::REMOVEDIR) {
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(errno),
-            }
+            remove_directory(self.fd(), directory)?;
         }
         Ok(())
     }
@@ -69,15 +67,11 @@ impl Cache {
 
 /// Removes the files of a directory.
 fn empty(cache: BorrowedFd<'_>, directory: &str) -> Result<(), Errno> {
-    let directory = match open_directory(cache, directory) {
-        Err(Errno::NOENT) => return Ok(()),
-        result => result?,
+    let Some(directory) = open_directory(cache, directory).unless(Errno::NOENT)? else {
+        return Ok(());
     };
     for name in names(directory.as_fd())? {
-        match unlinkat(&directory, &name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
+        unlinkat(&directory, &name, AtFlags::empty()).unless(Errno::NOENT)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fchmod, fstat, mkdirat, open
 use rustix::io::Errno;
 use sys::Context;
 
+use crate::Unless as _;
 use crate::cache::Error;
 
 /// The default path of a host's cache.
@@ -61,10 +62,8 @@ pub(crate) fn proc_path(fd: BorrowedFd<'_>) -> String {
 
 /// Opens a directory, and creates it if missing.
 pub(crate) fn subdirectory(at: BorrowedFd<'_>, name: &str) -> Result<OwnedFd, Errno> {
-    match mkdirat(at, name, Mode::RWXU) {
-        Ok(()) | Err(Errno::EXIST) => open_directory(at, name),
-        Err(errno) => Err(errno),
-    }
+    mkdirat(at, name, Mode::RWXU).unless(Errno::EXIST)?;
+    open_directory(at, name)
 }
 
 /// Opens a directory without following a link.
@@ -78,14 +77,11 @@ fn make(path: &str) -> Result<OwnedFd, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }
-    match mkdirat(CWD, path, Mode::RWXU) {
-        Err(Errno::EXIST) => Ok(open_directory(CWD, path).context("open", path)?),
-        made => {
-            made.context("mkdir", path)?;
-            let directory = open_directory(CWD, path).context("open", path)?;
-            // The umask may have removed mode bits.
-            fchmod(&directory, Mode::RWXU).context("chmod", path)?;
-            Ok(directory)
-        }
+    let made = mkdirat(CWD, path, Mode::RWXU).unless(Errno::EXIST).context("mkdir", path)?;
+    let directory = open_directory(CWD, path).context("open", path)?;
+    if made.is_some() {
+        // The umask may have removed mode bits.
+        fchmod(&directory, Mode::RWXU).context("chmod", path)?;
     }
+    Ok(directory)
 }

@@ -8,6 +8,8 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, RawDir, statat, unlinkat};
 use rustix::io::Errno;
 
+use crate::Unless as _;
+
 /// The limits of a directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
@@ -48,11 +50,8 @@ pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
         if left <= most && bound.bytes.is_none_or(|most| bytes <= most) {
             break;
         }
-        match unlinkat(directory, &entry.name, AtFlags::empty()) {
-            // NOENT: another process has removed the entry.
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
+        // NOENT: another process has removed the entry.
+        unlinkat(directory, &entry.name, AtFlags::empty()).unless(Errno::NOENT)?;
         left -= 1;
         bytes -= entry.size;
     }
@@ -63,15 +62,12 @@ pub fn trim(directory: BorrowedFd<'_>, bound: Bound) -> Result<(), Errno> {
 fn aged(directory: BorrowedFd<'_>, names: Vec<CString>) -> Result<Vec<Entry>, Errno> {
     let mut entries = Vec::with_capacity(names.len());
     for name in names {
-        match statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => entries.push(Entry {
-                modified: (stat.st_mtime, stat.st_mtime_nsec),
-                name,
-                size: u64::try_from(stat.st_size).unwrap_or(0),
-            }),
-            Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno),
-        }
+        let stat = statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW).unless(Errno::NOENT)?;
+        entries.extend(stat.map(|stat| Entry {
+            modified: (stat.st_mtime, stat.st_mtime_nsec),
+            name,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+        }));
     }
     Ok(entries)
 }

@@ -24,7 +24,7 @@
 mod blank;
 mod clear;
 mod device;
-mod directory;
+pub(crate) mod directory;
 mod entries;
 mod error;
 mod filter;

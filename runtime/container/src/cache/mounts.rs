@@ -16,6 +16,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use sys::Context;
 use sys::mount::{MountAttr, mount_setattr, propagation};
 
+use crate::Unless as _;
 use crate::cache::directory::{proc_path, subdirectory};
 use crate::cache::{Cache, Error};
 
@@ -87,10 +88,7 @@ fn is_mounted(directory: &OwnedFd) -> Result<bool, Errno> {
 /// Unmounts everything at the mount point `name`, and removes the mount point.
 pub(crate) fn take_away(directory: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
     unmount_all(directory, name);
-    match unlinkat(directory, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
-        Err(errno) => Err(errno),
-    }
+    unlinkat(directory, name, AtFlags::empty()).unless(Errno::NOENT).map(drop)
 }
 
 /// Unmounts everything at the mount point `name`. If a command runs from a program on such a mount, the detached mount

@@ -16,7 +16,7 @@ use super::images::{Directory, Sizes};
 use crate::identity::has_exited;
 use crate::layered::Prepared;
 use crate::layered::record::LayeredRecord;
-use crate::{Container, Error};
+use crate::{Container, Error, Unless as _};
 
 /// The name of the complete copy in the directory of images, and the name of a copy that is not
 /// complete yet.
@@ -41,11 +41,9 @@ impl Changes {
         let Some(upper) = container.record.layered.as_deref().and_then(upper_of) else {
             return Ok(None);
         };
-        let upper = match sys::fs::open_dir(CWD, upper.as_str()) {
-            // The changes are in memory, or the root filesystem is a copy of its layers.
-            Err(Errno::NOENT) => return Ok(None),
-            upper => upper.context("open", "upper layer")?,
-        };
+        let upper = sys::fs::open_dir(CWD, upper.as_str()).unless(Errno::NOENT);
+        // If it is missing, the changes are in memory, or the root filesystem is a copy of its layers.
+        let Some(upper) = upper.context("open", "upper layer")? else { return Ok(None) };
         let copy = make(images.fd.as_fd(), INCOMPLETE)?;
         Ok(Some(Self { upper, copy }))
     }
@@ -78,13 +76,16 @@ fn upper_of(layered: &LayeredRecord) -> Option<String> {
     Some(format!("{directory}/{UPPER}"))
 }
 
+/// Opens the copy, if the checkpoint has one.
+fn copy_in(images: &Directory) -> Result<Option<OwnedFd>, sys::Error> {
+    let copy = sys::fs::open_dir(&images.fd, CHANGES).unless(Errno::NOENT);
+    copy.context("open", images.object(CHANGES))
+}
+
 /// Returns the extent of the copied changes as a number of names and a number of bytes, or `None` if the checkpoint has
 /// no copy of changes.
 pub(super) fn extent(images: &Directory) -> Result<Option<(u64, u64)>, Error> {
-    let copy = match sys::fs::open_dir(&images.fd, CHANGES) {
-        Err(Errno::NOENT) => return Ok(None),
-        copy => copy.context("open", format!("{}/{CHANGES}", images.path))?,
-    };
+    let Some(copy) = copy_in(images)? else { return Ok(None) };
     let Extent { names, bytes } = Extent::of(copy.as_fd())?;
     Ok(Some((names, bytes)))
 }
@@ -128,10 +129,7 @@ pub(super) fn check(
 /// Makes the upper layer of a restored container from the copy, if the checkpoint has one. The container's directory in
 /// the store exists and is empty.
 pub(super) fn put(images: &Directory, record: &LayeredRecord) -> Result<(), Error> {
-    let copy = match sys::fs::open_dir(&images.fd, CHANGES) {
-        Err(Errno::NOENT) => return Ok(()),
-        copy => copy.context("open", format!("{}/{CHANGES}", images.path))?,
-    };
+    let Some(copy) = copy_in(images)? else { return Ok(()) };
     let store = sys::fs::open_dir(CWD, record.directory.as_str());
     let store = store.context("open", &record.directory)?;
     let upper = make(store.as_fd(), UPPER)?;

@@ -19,7 +19,7 @@ use sys::Context;
 use sys::fs::Owned;
 
 use crate::path::absolute;
-use crate::{Error, cache, record};
+use crate::{Error, Unless as _, cache, record};
 
 /// The image that criu writes last.
 const INVENTORY: &str = "inventory.img";
@@ -142,7 +142,7 @@ impl Directory {
         Ok(inode(self)? == inode(other)?)
     }
 
-    fn object(&self, name: &str) -> String {
+    pub fn object(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
 
@@ -186,10 +186,10 @@ impl Directory {
         let mut parents: Vec<Self> = Vec::new();
         while parents.len() < MOST_PARENTS {
             let last = parents.last().unwrap_or(self);
-            match statat(&last.fd, PARENT, AtFlags::SYMLINK_NOFOLLOW) {
-                Err(Errno::NOENT) => return Ok(parents),
-                stat => stat.context("stat", last.object(PARENT))?,
-            };
+            let stat = statat(&last.fd, PARENT, AtFlags::SYMLINK_NOFOLLOW).unless(Errno::NOENT);
+            if stat.context("stat", last.object(PARENT))?.is_none() {
+                return Ok(parents);
+            }
             let parent = last.open_at(PARENT)?;
             parents.push(parent);
         }
@@ -330,10 +330,8 @@ impl Directory {
 
     /// Removes a file that may be missing.
     pub fn remove(&self, name: &str) -> Result<(), Error> {
-        match unlinkat(&self.fd, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(sys::Error::new("unlink", self.object(name), errno).into()),
-        }
+        let removed = unlinkat(&self.fd, name, AtFlags::empty()).unless(Errno::NOENT);
+        Ok(removed.map(drop).context("unlink", self.object(name))?)
     }
 
     /// Writes a file, and replaces an earlier file of this name.

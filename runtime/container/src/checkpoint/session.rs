@@ -232,7 +232,7 @@ impl Session {
         let answer = answer?;
         ended?;
         match status {
-            Some(0) => Ok(answer),
+            Ended::With(0) => Ok(answer),
             // After a pre-dump, criu waits for a request for another dump. It then fails because the connection is
             // closed. This failure is ignored.
             _ if what == kind::PRE_DUMP => Ok(answer),
@@ -415,15 +415,8 @@ enum Ended {
 }
 
 impl Session {
-    /// Waits for criu's exit; returns its exit status.
-    fn wait(&mut self) -> Option<i32> {
-        match self.reap() {
-            Ended::With(status) => Some(status),
-            Ended::By(_) | Ended::Unknown => None,
-        }
-    }
-
-    fn reap(&mut self) -> Ended {
+    /// Waits for criu's exit.
+    fn wait(&mut self) -> Ended {
         if !self.is_over {
             self.is_over = true;
             self.ended = match launch::wait(&self.child.pidfd) {

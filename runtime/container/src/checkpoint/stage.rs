@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use plan::step::Propagation;
 use proto::messages::criu::ExternalMount;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, chmod, fstat, mkdir, openat, stat, unlinkat};
+use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdir, openat, stat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
@@ -29,7 +29,8 @@ use super::images::Directory;
 use super::mounts::{self, MADE, MASK, Sort, attach, device_name, external, is_directory, sort};
 use super::sharing::Copied;
 use super::{c_string, mountinfo, wide};
-use crate::Error;
+use crate::directory::remove_directory;
+use crate::{Error, Unless as _};
 
 /// The subdirectory of the container's directory in which the mounts are attached.
 const NAME: &str = "restore";
@@ -72,10 +73,8 @@ impl Stage {
         let home = openat(CWD, "/proc/self/ns/mnt", flags, Mode::empty())
             .context("open", "/proc/self/ns/mnt")?;
         let here = sys::fs::open_dir(CWD, ".").context("open", ".")?;
-        match rustix::fs::mkdirat(container, NAME, Mode::from_raw_mode(0o700)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(sys::Error::new("mkdir", NAME, errno).into()),
-        }
+        let made = rustix::fs::mkdirat(container, NAME, Mode::from_raw_mode(0o700));
+        made.unless(Errno::EXIST).context("mkdir", NAME)?;
         sys::ns::unshare(CloneFlags::NEWNS).context("unshare", "mount namespace")?;
         let (base, root) = (String::new(), String::new());
         let mut stage =
@@ -143,10 +142,7 @@ impl Stage {
     /// Returns to the original mount namespace, and removes the directory that `enter` created.
     pub fn leave(mut self, container: &OwnedFd) -> Result<(), Error> {
         self.go_back()?;
-        match unlinkat(container, NAME, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => Ok(()),
-            Err(errno) => Err(sys::Error::new("rmdir", NAME, errno).into()),
-        }
+        Ok(remove_directory(container.as_fd(), NAME).context("rmdir", NAME)?)
     }
 
     /// Returns to the original mount namespace.

@@ -4,13 +4,14 @@ use alloc::format;
 use alloc::string::String;
 
 use plan::Kernel;
-use rootfs::{Assembly, Foreign, Layers, Mode, Recipe, SETTINGS, Upper};
+use rootfs::{Foreign, Layers, Mode, Recipe, SETTINGS, Upper};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Access, CWD, access};
 use sys::Context;
 use sys::fs::c_path;
 use sys::mount::{MountAttr, attr, mount_setattr};
 
+use super::assemble;
 use super::record::LayeredRecord;
 use crate::Error;
 
@@ -53,13 +54,7 @@ pub(crate) fn view(record: &LayeredRecord) -> Result<OwnedFd, Error> {
         foreign: Some(foreign).filter(|_| !in_user_namespace),
         files: Default::default(),
     };
-    let mut assembly = Assembly::new(&recipe);
-    assembly.map_layers(None)?;
-    if !recipe.mode.is_attached() {
-        assembly.open_layers()?;
-    }
-    let tree = assembly.assemble()?;
-    assembly.detach_layers()?;
+    let tree = assemble(&recipe, None)?;
     let set = attr::RDONLY | attr::NODEV | attr::NOSUID;
     mount_setattr(tree.as_fd(), false, &MountAttr { set, ..MountAttr::default() })
         .context("mount_setattr", "overlay")?;

@@ -2,12 +2,9 @@
 
 use alloc::ffi::CString;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::Write;
 
 use plan::Kernel;
-use rootfs::Assembly;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode as Permissions, OFlags, mkdir, openat};
 use rustix::io::Errno;
@@ -16,7 +13,7 @@ use rustix::mount::{
     fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
 };
 use spec::mount_options::MountOptions;
-use spec::{InRoot, Mount};
+use spec::{IdMapping, InRoot, Mount};
 use sys::Context;
 use sys::fs::c_path;
 use sys::inside::{self, Links};
@@ -25,7 +22,7 @@ use sys::mount::{MountAttr, fsmount_attr, mount_setattr};
 use super::RootMount;
 use super::read::{Reader, Root};
 use super::words::Ids;
-use crate::Error;
+use crate::{Error, Unless as _, layered};
 
 const DIRECTORY: OFlags =
     OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -37,10 +34,8 @@ const DIRECTORY: OFlags =
 /// # Errors
 /// If a mount is of an unsupported type or cannot be created; the message contains type and reason.
 pub fn mount_on_host(bundle_rootfs: &str, mounts: &[RootMount<'_>]) -> Result<(), Error> {
-    match mkdir(bundle_rootfs, Permissions::from_raw_mode(0o711)) {
-        Ok(()) | Err(Errno::EXIST) => {}
-        Err(errno) => return Err(sys::Error::new("mkdir", bundle_rootfs, errno).into()),
-    }
+    let made = mkdir(bundle_rootfs, Permissions::from_raw_mode(0o711)).unless(Errno::EXIST);
+    made.context("mkdir", bundle_rootfs)?;
     let result = mounts.iter().try_for_each(|mount| attach(bundle_rootfs, mount));
     if result.is_err() {
         let _ = unmount_on_host(bundle_rootfs);
@@ -93,14 +88,7 @@ fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
     match reader.root(mount)? {
         (Root::Layers(recipe), ids) => {
             let user_namespace = ids.as_ref().map(user_namespace).transpose()?;
-            let mut assembly = Assembly::new(&recipe);
-            assembly.map_layers(user_namespace.as_ref().map(AsFd::as_fd))?;
-            if !recipe.mode.is_attached() {
-                assembly.open_layers()?;
-            }
-            assembly.make_upper()?;
-            let tree = assembly.assemble()?;
-            assembly.detach_layers()?;
+            let tree = layered::assemble(&recipe, user_namespace.as_ref().map(AsFd::as_fd))?;
             if recipe.is_attached() {
                 // This directory contained the mount points of the temporarily attached layers.
                 rootfs::remove_places(&recipe.directory)?;
@@ -127,16 +115,9 @@ fn tree(bundle_rootfs: &str, mount: &RootMount<'_>) -> Result<OwnedFd, Error> {
 
 /// Creates a user namespace with these mappings, for an id-mapped mount. No process runs in it.
 fn user_namespace((uids, gids): &Ids) -> Result<OwnedFd, Error> {
-    let text = |maps: &[spec::IdMapping]| {
-        let mut text = String::new();
-        for map in maps {
-            let _ = writeln!(text, "{} {} {}", map.container_id, map.host_id, map.size);
-        }
-        text
-    };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc = openat(CWD, c"/proc", flags, Permissions::empty()).context("open", "/proc")?;
-    Ok(sys::user_namespace::make(proc.as_fd(), &text(uids), &text(gids))?)
+    Ok(sys::user_namespace::make(proc.as_fd(), &IdMapping::text(uids), &IdMapping::text(gids))?)
 }
 
 /// Returns a detached bind mount of the entry's source, with the entry's attributes.

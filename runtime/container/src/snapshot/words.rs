@@ -105,15 +105,7 @@ pub(crate) fn paths(list: &str) -> Vec<String> {
 
 /// Unescapes a single path, in which a colon is an ordinary character.
 pub(crate) fn path(text: &str) -> String {
-    let mut path = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => path.extend(characters.next()),
-            plain => path.push(plain),
-        }
-    }
-    path
+    paths(text).join(":")
 }
 
 #[cfg(test)]

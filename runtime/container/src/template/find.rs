@@ -73,8 +73,8 @@ impl Template {
             errno => format!("does not answer: {}", sys::errno::describe(errno)),
         })?;
         let (pid, reaper) = container.init().ok_or("has ended")?;
-        if mappings(pid, "uid_map") != Some(text(&linux.uid_mappings))
-            || mappings(pid, "gid_map") != Some(text(&linux.gid_mappings))
+        if mappings(pid, "uid_map") != Some(IdMapping::text(&linux.uid_mappings))
+            || mappings(pid, "gid_map") != Some(IdMapping::text(&linux.gid_mappings))
         {
             return Err("maps other ids than this container".into());
         }
@@ -328,12 +328,4 @@ fn mappings(pid: Pid, file: &str) -> Option<String> {
         let _ = writeln!(lines, "{} {} {}", words.next()?, words.next()?, words.next()?);
     }
     Some(lines)
-}
-
-fn text(mappings: &[IdMapping]) -> String {
-    let mut lines = String::new();
-    for IdMapping { container_id, host_id, size } in mappings {
-        let _ = writeln!(lines, "{container_id} {host_id} {size}");
-    }
-    lines
 }
