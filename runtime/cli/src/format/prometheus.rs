@@ -19,57 +19,45 @@ use super::event::Usage;
 /// The lines of a metric for a container: each has its labels other than the container's id, and its value.
 type Samples = Vec<(String, String)>;
 
-/// A metric, with the function that returns its lines for a container.
-struct Metric {
-    name: &'static str,
-    help: &'static str,
-    samples: fn(&Stats, &resctrl::Stats) -> Samples,
-}
-
-const fn metric(
-    name: &'static str,
-    help: &'static str,
-    samples: fn(&Stats, &resctrl::Stats) -> Samples,
-) -> Metric {
-    Metric { name, help, samples }
-}
+/// A metric: its name, its help, and the function that returns its lines for a container.
+struct Metric(&'static str, &'static str, fn(&Stats, &resctrl::Stats) -> Samples);
 
 static METRICS: &[Metric] = &[
-    metric("cpu_usage_seconds_total", "CPU time used.", |of, _| time(of.cpu.usage.total)),
-    metric("cpu_user_seconds_total", "CPU time used in user mode.", |of, _| {
+    Metric("cpu_usage_seconds_total", "CPU time used.", |of, _| time(of.cpu.usage.total)),
+    Metric("cpu_user_seconds_total", "CPU time used in user mode.", |of, _| {
         time(of.cpu.usage.user)
     }),
-    metric("cpu_system_seconds_total", "CPU time used in the kernel.", |of, _| {
+    Metric("cpu_system_seconds_total", "CPU time used in the kernel.", |of, _| {
         time(of.cpu.usage.kernel)
     }),
-    metric("cpu_core_usage_seconds_total", "CPU time used, by CPU (cgroup v1).", |of, _| {
+    Metric("cpu_core_usage_seconds_total", "CPU time used, by CPU (cgroup v1).", |of, _| {
         numbered("cpu", of.cpu.usage.percpu.iter().map(|time| nanoseconds(*time)))
     }),
-    metric("cpu_periods_total", "Periods of the CPU quota that have begun.", |of, _| {
+    Metric("cpu_periods_total", "Periods of the CPU quota that have begun.", |of, _| {
         number(of.cpu.throttling.periods)
     }),
-    metric("cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", |of, _| {
+    Metric("cpu_throttled_periods_total", "Periods in which the CPU quota ran out.", |of, _| {
         number(of.cpu.throttling.throttled_periods)
     }),
-    metric(
+    Metric(
         "cpu_throttled_seconds_total",
         "Time for which the CPU quota held tasks back.",
         |of, _| time(of.cpu.throttling.throttled_time),
     ),
-    metric(
+    Metric(
         "pressure_waiting_seconds_total",
         "Time for which some task waited for the resource (PSI, cgroup v2).",
         |of, _| pressures(of, |pressure| pressure.some.total),
     ),
-    metric(
+    Metric(
         "pressure_stalled_seconds_total",
         "Time for which all tasks waited for the resource (PSI, cgroup v2).",
         |of, _| pressures(of, |pressure| pressure.full.total),
     ),
-    metric("memory_usage_bytes", "Memory in use, with the page cache.", |of, _| {
+    Metric("memory_usage_bytes", "Memory in use, with the page cache.", |of, _| {
         unless_zero(of.memory.usage.usage)
     }),
-    metric(
+    Metric(
         "memory_working_set_bytes",
         "Memory in use without the page cache that can be dropped at once.",
         |of, _| {
@@ -77,25 +65,25 @@ static METRICS: &[Metric] = &[
             unless_zero(of.memory.usage.usage.saturating_sub(inactive))
         },
     ),
-    metric("memory_cache_bytes", "Page cache.", |of, _| unless_zero(of.memory.cache)),
-    metric("memory_peak_bytes", "The most memory that ever was in use.", |of, _| {
+    Metric("memory_cache_bytes", "Page cache.", |of, _| unless_zero(of.memory.cache)),
+    Metric("memory_peak_bytes", "The most memory that ever was in use.", |of, _| {
         unless_zero(of.memory.usage.max)
     }),
-    metric("memory_limit_bytes", "Limit of memory, if there is one.", |of, _| {
+    Metric("memory_limit_bytes", "Limit of memory, if there is one.", |of, _| {
         limit(&of.memory.usage)
     }),
-    metric("memory_swap_usage_bytes", "Memory and swap in use together.", |of, _| {
+    Metric("memory_swap_usage_bytes", "Memory and swap in use together.", |of, _| {
         unless_zero(of.memory.swap.usage)
     }),
-    metric(
+    Metric(
         "memory_swap_limit_bytes",
         "Limit of memory and swap together, if there is one.",
         |of, _| limit(&of.memory.swap),
     ),
-    metric("memory_kernel_usage_bytes", "Kernel memory in use (cgroup v1).", |of, _| {
+    Metric("memory_kernel_usage_bytes", "Kernel memory in use (cgroup v1).", |of, _| {
         unless_zero(of.memory.kernel.usage)
     }),
-    metric(
+    Metric(
         "memory_limit_hits_total",
         "How often the memory limit was hit (cgroup v1).",
         // Only cgroup v1 reports descendant cgroups separately.
@@ -104,44 +92,44 @@ static METRICS: &[Metric] = &[
             some(is_legacy.then_some(of.memory.usage.failcnt))
         },
     ),
-    metric("page_faults_total", "Page faults.", |of, _| some(memory(of, "pgfault"))),
-    metric("major_page_faults_total", "Page faults that were read from a disk.", |of, _| {
+    Metric("page_faults_total", "Page faults.", |of, _| some(memory(of, "pgfault"))),
+    Metric("major_page_faults_total", "Page faults that were read from a disk.", |of, _| {
         some(memory(of, "pgmajfault"))
     }),
-    metric("pids", "Processes and threads.", |of, _| unless_zero(of.pids.current)),
-    metric("pids_limit", "Limit of processes and threads, if there is one.", |of, _| {
+    Metric("pids", "Processes and threads.", |of, _| unless_zero(of.pids.current)),
+    Metric("pids_limit", "Limit of processes and threads, if there is one.", |of, _| {
         unless_zero(of.pids.limit)
     }),
-    metric(
+    Metric(
         "io_bytes_total",
         "Bytes read from, written to and discarded on block devices.",
         |of, _| devices(&of.blkio.io_service_bytes_recursive),
     ),
-    metric("io_operations_total", "Operations on block devices.", |of, _| {
+    Metric("io_operations_total", "Operations on block devices.", |of, _| {
         devices(&of.blkio.io_serviced_recursive)
     }),
-    metric("hugetlb_usage_bytes", "Huge pages in use, by their size.", |of, _| {
+    Metric("hugetlb_usage_bytes", "Huge pages in use, by their size.", |of, _| {
         pages(of, |pages| Some(pages.usage))
     }),
-    metric(
+    Metric(
         "hugetlb_peak_bytes",
         "The most huge pages that ever were in use (cgroup v1).",
         |of, _| pages(of, |pages| Some(pages.max).filter(|max| *max > 0)),
     ),
-    metric("hugetlb_limit_hits_total", "How often the limit of huge pages was hit.", |of, _| {
+    Metric("hugetlb_limit_hits_total", "How often the limit of huge pages was hit.", |of, _| {
         pages(of, |pages| Some(pages.failcnt))
     }),
-    metric("rdt_cache_occupancy_bytes", "Third level cache in use, by cache domain.", |_, of| {
+    Metric("rdt_cache_occupancy_bytes", "Third level cache in use, by cache domain.", |_, of| {
         numbered("domain", of.cmt_stats.iter().flatten().map(|domain| domain.llc_occupancy))
     }),
-    metric(
+    Metric(
         "rdt_memory_traffic_bytes_total",
         "Bytes moved to and from memory, by cache domain.",
         |_, of| {
             numbered("domain", of.mbm_stats.iter().flatten().map(|domain| domain.mbm_total_bytes))
         },
     ),
-    metric(
+    Metric(
         "rdt_local_memory_traffic_bytes_total",
         "Bytes moved to and from the memory of the cache domain's own node.",
         |_, of| {
@@ -153,7 +141,7 @@ static METRICS: &[Metric] = &[
 /// Returns the text for all containers. Each metric is declared once, followed by its lines for all containers.
 pub fn text(all: &[Usage]) -> String {
     let mut text = String::new();
-    for Metric { name, help, samples } in METRICS {
+    for Metric(name, help, samples) in METRICS {
         let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
         let lines: String = all.iter().flat_map(|of| lines(name, of, *samples)).collect();
         if !lines.is_empty() {
