@@ -3,8 +3,9 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat, statfs};
+use rustix::fs::{CWD, Dir, FileType, statfs};
 use sys::Context;
+use sys::fs::open_dir;
 
 use crate::{Controllers, Error};
 
@@ -57,9 +58,7 @@ impl Hierarchies {
             });
         }
         let mut hierarchies = Self { root: root.to_string(), unified: None, legacy: Vec::new() };
-        let fd =
-            openat(CWD, root, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-                .context("open", root)?;
+        let fd = open_dir(CWD, root).context("open", root)?;
         for entry in Dir::new(fd).context("read", root)? {
             let entry = entry.context("read", root)?;
             // Controllers that are mounted together share one directory such as `cpu,cpuacct`. The symbolic links to

@@ -22,15 +22,16 @@ use alloc::string::String;
 use core::time::Duration;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FlockOperation, Mode, OFlags, openat};
-use rustix::io::Errno;
+use rustix::fs::FlockOperation;
 use rustix::process::getpid;
 use spec::resources::{Cpu, Pids, Resources};
 use sys::Context;
+use sys::fs::open_dir;
 
 use self::properties::IDLE_SINCE;
 use crate::directory::Directory;
 use crate::location::clean;
+use crate::stats::optional;
 use crate::systemd::{Instance, Manager, Unit};
 use crate::v2::limits;
 use crate::wait::{self, Deadline};
@@ -95,9 +96,7 @@ impl Cgroup {
     pub fn lock_limits(&self) -> Result<OwnedFd, Error> {
         let directory = self.primary()?;
         // An open file of its own, since a lock belongs to one.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let lock = openat(directory.fd(), c".", flags, Mode::empty());
-        let lock = lock.context("open", directory.path())?;
+        let lock = open_dir(directory.fd(), c".").context("open", directory.path())?;
         sys::wait::lock(&lock, FlockOperation::NonBlockingLockExclusive, JOB_TIMEOUT)
             .context("flock", directory.path())?;
         Ok(lock)
@@ -131,6 +130,18 @@ impl Cgroup {
         Ok(resources)
     }
 
+    /// Reads the quota and the period of CPU time, if the cgroup has them.
+    pub(crate) fn bandwidth(&self) -> Result<Option<String>, Error> {
+        let text = match (v1::find(&self.legacy, Controller::Cpu), self.only_unified()) {
+            (Some(cpu), _) => cpu
+                .read("cpu.cfs_quota_us")
+                .and_then(|quota| Ok(quota + " " + &cpu.read("cpu.cfs_period_us")?)),
+            (None, Some(directory)) => directory.read("cpu.max"),
+            (None, None) => return Ok(None),
+        };
+        optional(text.map_err(Error::from))
+    }
+
     /// If `cpu` contains only a quota or only a period, adds the current value of the missing one, because systemd's
     /// property combines both.
     fn complete_bandwidth(&self, cpu: &mut Cpu) -> Result<(), Error> {
@@ -139,19 +150,7 @@ impl Cgroup {
         if quota.is_some() == period.is_some() {
             return Ok(());
         }
-        let text = match self.only_unified() {
-            Some(directory) => directory.read("cpu.max"),
-            None => match v1::find(&self.legacy, Controller::Cpu) {
-                Some(directory) => directory
-                    .read("cpu.cfs_quota_us")
-                    .and_then(|quota| Ok(quota + " " + &directory.read("cpu.cfs_period_us")?)),
-                None => return Ok(()),
-            },
-        };
-        let text = match text {
-            Err(error) if error.errno == Errno::NOENT => return Ok(()),
-            result => result?,
-        };
+        let Some(text) = self.bandwidth()? else { return Ok(()) };
         let mut present = text.split_whitespace().map(str::parse::<i64>);
         // Without a quota, v2 has `max` and v1 has -1.
         let (present_quota, present_period) = (present.next(), present.next());

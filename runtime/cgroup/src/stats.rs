@@ -8,16 +8,16 @@ mod files;
 mod legacy;
 mod unified;
 
-pub use files::{Files, device, key, keys, number};
+pub use crate::parse::{device, key, keys, number};
+pub use files::Files;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
-use rustix::fs::{CWD, Dir, Mode, OFlags, openat};
+use rustix::fs::{CWD, Dir};
 use serde::Serialize;
+use sys::fs::open_dir;
 
-use crate::controller::Controller;
-use crate::v1::find;
 use crate::{Cgroup, Error};
 
 /// The part of the data of a `stats` event that comes from a cgroup.
@@ -255,24 +255,13 @@ impl Cgroup {
             _ => legacy::stats(&self.legacy),
         }
     }
-}
 
-impl Cgroup {
     /// Returns the limit of CPU time, in CPUs, if there is one.
     ///
     /// # Errors
     /// As [`Cgroup::stats`].
     pub fn cpus(&self) -> Result<Option<f64>, Error> {
-        let text = match (find(&self.legacy, Controller::Cpu), &self.unified) {
-            (Some(cpu), _) => {
-                cpu.read("cpu.cfs_quota_us")? + " " + &cpu.read("cpu.cfs_period_us")?
-            }
-            (None, Some(unified)) => {
-                optional(unified.directory.read("cpu.max").map_err(Error::from))?
-                    .unwrap_or_default()
-            }
-            (None, None) => return Ok(None),
-        };
+        let text = self.bandwidth()?.unwrap_or_default();
         // Without a limit, the quota is "max" or -1.
         let mut numbers = text.split_ascii_whitespace().map(str::parse::<u32>);
         Ok(match (numbers.next(), numbers.next()) {
@@ -282,12 +271,12 @@ impl Cgroup {
     }
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
 /// Converts the error of a missing file to `None`.
-fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(crate) fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Err(Error::System(error)) if error.errno == sys::Errno::NOENT => Ok(None),
         result => result.map(Some),
@@ -296,9 +285,8 @@ fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
 
 /// Returns the sizes of huge pages that this host supports, named as in cgroup files: `64KB`, `2MB`, `1GB`.
 pub fn huge_page_sizes() -> Vec<String> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     // A kernel without huge pages does not have this directory.
-    let fd = openat(CWD, "/sys/kernel/mm/hugepages", flags, Mode::empty());
+    let fd = open_dir(CWD, "/sys/kernel/mm/hugepages");
     let Ok(entries) = fd.and_then(Dir::new) else { return Vec::new() };
     let names = entries.filter_map(Result::ok);
     let mut sizes: Vec<String> =

@@ -22,6 +22,9 @@ pub trait Message: Default {
 
     /// Writes all fields with values other than the default, in the order of declaration.
     fn write(&self, writer: &mut Writer);
+
+    /// Returns the field of this name, if it is a `u64`.
+    fn counter(&mut self, name: &str) -> Option<&mut u64>;
 }
 
 /// A message that can be sent in an [`Any`](crate::messages::any::Any), together with its type.
@@ -357,6 +360,14 @@ macro_rules! message {
             fn write(&self, writer: &mut $crate::wire::Writer) {
                 $($crate::message::Field::write(&self.$field, $number, writer);)*
                 let _ = writer;
+            }
+
+            fn counter(&mut self, name: &str) -> ::core::option::Option<&mut u64> {
+                $(if name == stringify!($field) {
+                    return (&mut self.$field as &mut dyn ::core::any::Any).downcast_mut();
+                })*
+                let _ = name;
+                None
             }
         }
 

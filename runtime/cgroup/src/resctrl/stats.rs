@@ -5,11 +5,13 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use rustix::fs::{Access, CWD, Dir, Mode, OFlags, access, openat};
+use rustix::fs::{Access, CWD, Dir, access};
 use serde::Serialize;
+use sys::fs::open_dir;
 use sys::{Context, Errno};
 
 use crate::resctrl::{Error, Group};
+use crate::stats::is_default;
 
 /// The limits and the usage of cache and memory bandwidth.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -166,10 +168,6 @@ fn number(directory: &str, name: &str) -> Result<u64, Error> {
     })
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 /// Returns the last line of schemata that contains the name of a resource.
 fn last_about(schemata: &str, resource: &str) -> String {
     let line = schemata.lines().rfind(|line| line.contains(resource));
@@ -178,8 +176,7 @@ fn last_about(schemata: &str, resource: &str) -> String {
 
 /// Returns the names of a directory's subdirectories, sorted.
 fn directories(path: &str) -> Result<Vec<String>, Error> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let entries = match openat(CWD, path, flags, Mode::empty()).and_then(Dir::new) {
+    let entries = match open_dir(CWD, path).and_then(Dir::new) {
         Err(Errno::NOENT) => return Ok(Vec::new()),
         result => result.context("open", path)?,
     };

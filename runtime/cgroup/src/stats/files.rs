@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use sys::Context;
 
 use crate::directory::Directory;
-use crate::{Controller, Error, Location, Place, parse};
+use crate::{Controller, Error, Location, Place};
 
 /// The number of bytes by which the buffer grows at a time.
 const PAGE: usize = 4096;
@@ -90,27 +90,6 @@ impl Files {
             result => result.map(Some),
         }
     }
-}
-
-/// Iterates over the lines of a flat keyed file, which have the form `key value`. Other lines are ignored. Negative
-/// values are read as 0.
-pub fn keys(text: &str) -> impl Iterator<Item = (&str, u64)> {
-    parse::keys(text)
-}
-
-/// Returns the value of one key in a flat keyed file; 0 if the key is missing.
-pub fn key(text: &str, wanted: &str) -> u64 {
-    parse::key(text, wanted).unwrap_or(0)
-}
-
-/// Parses an unsigned number; negative numbers are read as 0.
-pub fn number(text: &str) -> Option<u64> {
-    parse::number(text)
-}
-
-/// Parses a device number of the form `MAJOR:MINOR`.
-pub fn device(text: &str) -> Option<(u64, u64)> {
-    parse::device(text)
 }
 
 #[cfg(test)]

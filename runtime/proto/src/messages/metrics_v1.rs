@@ -70,9 +70,9 @@ message! {
     /// The contents of cpu.stat: throttling by the quota.
     pub struct Throttle {
         /// The number of elapsed periods.
-        1 => periods: u64,
+        1 => nr_periods: u64,
         /// The number of periods in which the quota was used up.
-        2 => throttled_periods: u64,
+        2 => nr_throttled: u64,
         /// The throttled time, in nanoseconds.
         3 => throttled_time: u64,
     }
@@ -92,13 +92,13 @@ message! {
         /// `writeback`.
         6 => writeback: u64,
         /// `pgpgin`: a number of events, like the next three fields.
-        7 => pg_pg_in: u64,
+        7 => pgpgin: u64,
         /// `pgpgout`.
-        8 => pg_pg_out: u64,
+        8 => pgpgout: u64,
         /// `pgfault`.
-        9 => pg_fault: u64,
+        9 => pgfault: u64,
         /// `pgmajfault`.
-        10 => pg_maj_fault: u64,
+        10 => pgmajfault: u64,
         /// `inactive_anon`.
         11 => inactive_anon: u64,
         /// `active_anon`.
@@ -112,7 +112,7 @@ message! {
         /// `hierarchical_memory_limit`.
         16 => hierarchical_memory_limit: u64,
         /// `hierarchical_memsw_limit`.
-        17 => hierarchical_swap_limit: u64,
+        17 => hierarchical_memsw_limit: u64,
         /// `total_cache`: includes descendants, like all following fields from memory.stat.
         18 => total_cache: u64,
         /// `total_rss`.
@@ -126,13 +126,13 @@ message! {
         /// `total_writeback`.
         23 => total_writeback: u64,
         /// `total_pgpgin`: a number of events, like the next three fields.
-        24 => total_pg_pg_in: u64,
+        24 => total_pgpgin: u64,
         /// `total_pgpgout`.
-        25 => total_pg_pg_out: u64,
+        25 => total_pgpgout: u64,
         /// `total_pgfault`.
-        26 => total_pg_fault: u64,
+        26 => total_pgfault: u64,
         /// `total_pgmajfault`.
-        27 => total_pg_maj_fault: u64,
+        27 => total_pgmajfault: u64,
         /// `total_inactive_anon`.
         28 => total_inactive_anon: u64,
         /// `total_active_anon`.

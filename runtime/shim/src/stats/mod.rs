@@ -11,9 +11,13 @@
 mod v1;
 mod v2;
 
-use cgroup::stats::Files;
+use alloc::vec::Vec;
+
+use cgroup::stats::{self, Files};
 use cgroup::{Error, Location};
+use proto::message::Message;
 use proto::messages::any::Any;
+use proto::messages::metrics_v1::{RdmaEntry, RdmaStat};
 
 /// Returns the resource usage of the container whose cgroup is at `location`.
 ///
@@ -36,24 +40,38 @@ fn number(files: &Files, name: &str) -> Result<u64, Error> {
     }
 }
 
-/// Iterates over the lines of rdma.current or rdma.max, such as `mlx4_0 hca_handle=2 hca_object=max`
-/// (cgroup-v1/rdma.rst). Returns the device, the number of handles and the number of objects; [`u32::MAX`] means no
-/// limit.
-fn rdma(text: &str) -> impl Iterator<Item = (&str, u32, u32)> {
-    text.lines().filter_map(|line| {
-        let mut words = line.split_whitespace();
-        let device = words.next()?;
-        let (mut handles, mut objects) = (0, 0);
-        for (key, value) in words.filter_map(|word| word.split_once('=')) {
-            let value = if value == "max" { Some(u32::MAX) } else { value.parse().ok() };
-            match key {
-                "hca_handle" => handles = value.unwrap_or(handles),
-                "hca_object" => objects = value.unwrap_or(objects),
-                _ => {}
-            }
+/// Stores the values of a flat keyed file in the fields of the same names.
+fn counters<M: Message>(text: &str) -> M {
+    let mut message = M::default();
+    for (key, value) in stats::keys(text) {
+        if let Some(field) = message.counter(key) {
+            *field = value;
         }
-        Some((device, handles, objects))
-    })
+    }
+    message
+}
+
+/// Reads rdma.current and rdma.max (cgroup-v2.rst, "RDMA"), whose lines are `DEVICE hca_handle=N hca_object=N`.
+fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
+    let mut devices = |name: &str| -> Result<Vec<RdmaEntry>, Error> {
+        let lines = files.text(name)?.unwrap_or_default().lines();
+        Ok(lines.filter_map(rdma_entry).collect())
+    };
+    Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
+}
+
+fn rdma_entry(line: &str) -> Option<RdmaEntry> {
+    let mut words = line.split_whitespace();
+    let mut entry = RdmaEntry { device: words.next()?.into(), ..RdmaEntry::default() };
+    for (key, value) in words.filter_map(|word| word.split_once('=')) {
+        let value = if value == "max" { Some(u32::MAX) } else { value.parse().ok() };
+        match key {
+            "hca_handle" => entry.hca_handles = value.unwrap_or(entry.hca_handles),
+            "hca_object" => entry.hca_objects = value.unwrap_or(entry.hca_objects),
+            _ => {}
+        }
+    }
+    Some(entry)
 }
 
 #[cfg(test)]

@@ -163,11 +163,11 @@ fn all_that_v1_has() {
     assert_eq!((usage.total, usage.user, usage.kernel), (1000, 40_000_000, 30_000_000));
     assert_eq!(usage.per_cpu, [600, 400]);
     let throttling = cpu.throttling.unwrap();
-    assert_eq!((throttling.periods, throttling.throttled_time), (2, 9));
-    assert_eq!(throttling.throttled_periods, 1);
+    assert_eq!((throttling.nr_periods, throttling.throttled_time), (2, 9));
+    assert_eq!(throttling.nr_throttled, 1);
     let memory = metrics.memory.unwrap();
-    assert_eq!((memory.cache, memory.rss, memory.pg_pg_in), (1, 2, 3));
-    assert_eq!((memory.hierarchical_swap_limit, memory.total_unevictable), (4, 5));
+    assert_eq!((memory.cache, memory.rss, memory.pgpgin), (1, 2, 3));
+    assert_eq!((memory.hierarchical_memsw_limit, memory.total_unevictable), (4, 5));
     let entry = |entry: Option<metrics_v1::MemoryEntry>| {
         let entry = entry.unwrap();
         [entry.limit, entry.usage, entry.max, entry.failcnt]
@@ -284,7 +284,7 @@ fn as_the_kernel_has_it_on_v1() {
     assert!(total.usage > 0 && total.max >= total.usage);
     for (value, key) in [
         (memory.rss, "rss"),
-        (memory.pg_fault, "pgfault"),
+        (memory.pgfault, "pgfault"),
         (memory.total_active_anon, "total_active_anon"),
         (memory.hierarchical_memory_limit, "hierarchical_memory_limit"),
     ] {

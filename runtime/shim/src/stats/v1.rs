@@ -7,11 +7,10 @@ use alloc::vec::Vec;
 use cgroup::stats::{self, Files};
 use cgroup::{Controller, Error, Location};
 use proto::messages::metrics_v1::{
-    BlkIOEntry, BlkIOStat, CPUUsage, HugetlbStat, MemoryEntry, MemoryOomControl, MemoryStat,
-    Metrics, PidsStat, RdmaEntry, RdmaStat, Throttle,
+    BlkIOEntry, BlkIOStat, CPUUsage, HugetlbStat, MemoryEntry, MemoryStat, Metrics, PidsStat,
 };
 
-use super::number;
+use super::{counters, number, rdma};
 
 /// The nanoseconds of a clock tick in cpuacct.stat: USER_HZ is 100 on every architecture that dayfly supports.
 const NANOSECONDS_A_TICK: u64 = 10_000_000;
@@ -35,10 +34,12 @@ pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
             let files = &mut files;
             match controller {
                 Controller::Cpuacct => *usage = cpu_usage(files)?,
-                Controller::Cpu => *throttling = throttle(files)?,
+                Controller::Cpu => {
+                    *throttling = counters(files.text("cpu.stat")?.unwrap_or_default());
+                }
                 Controller::Memory => {
                     metrics.memory = memory(files)?;
-                    metrics.memory_oom_control = oom_control(files)?;
+                    metrics.memory_oom_control = files.text("memory.oom_control")?.map(counters);
                 }
                 Controller::Pids => metrics.pids = pids(files)?,
                 Controller::Blkio => metrics.blkio = Some(blkio(files)?),
@@ -68,16 +69,6 @@ fn cpu_usage(files: &mut Files) -> Result<CPUUsage, Error> {
     Ok(usage)
 }
 
-fn throttle(files: &mut Files) -> Result<Throttle, Error> {
-    let text = files.text("cpu.stat")?.unwrap_or_default();
-    let value = |key| stats::key(text, key);
-    Ok(Throttle {
-        periods: value("nr_periods"),
-        throttled_periods: value("nr_throttled"),
-        throttled_time: value("throttled_time"),
-    })
-}
-
 /// Reads the files of the pids controller. If there is no limit, reports 0, as older versions of containerd's module
 /// do.
 fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
@@ -88,57 +79,13 @@ fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
 
 fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
     let Some(text) = files.text("memory.stat")? else { return Ok(None) };
-    let mut stat = MemoryStat::default();
-    for (key, value) in stats::keys(text) {
-        if let Some(field) = memory_field(&mut stat, key) {
-            *field = value;
-        }
-    }
+    let mut stat: MemoryStat = counters(text);
     // Accounting of swap and of kernel memory may be disabled; in that case their values are zero.
     stat.usage = Some(memory_entry(files, "memory")?);
     stat.swap = Some(memory_entry(files, "memory.memsw")?);
     stat.kernel = Some(memory_entry(files, "memory.kmem")?);
     stat.kernel_tcp = Some(memory_entry(files, "memory.kmem.tcp")?);
     Ok(Some(stat))
-}
-
-/// Returns the field that stores the value of a key in memory.stat.
-fn memory_field<'a>(stat: &'a mut MemoryStat, key: &str) -> Option<&'a mut u64> {
-    Some(match key {
-        "cache" => &mut stat.cache,
-        "rss" => &mut stat.rss,
-        "rss_huge" => &mut stat.rss_huge,
-        "mapped_file" => &mut stat.mapped_file,
-        "dirty" => &mut stat.dirty,
-        "writeback" => &mut stat.writeback,
-        "pgpgin" => &mut stat.pg_pg_in,
-        "pgpgout" => &mut stat.pg_pg_out,
-        "pgfault" => &mut stat.pg_fault,
-        "pgmajfault" => &mut stat.pg_maj_fault,
-        "inactive_anon" => &mut stat.inactive_anon,
-        "active_anon" => &mut stat.active_anon,
-        "inactive_file" => &mut stat.inactive_file,
-        "active_file" => &mut stat.active_file,
-        "unevictable" => &mut stat.unevictable,
-        "hierarchical_memory_limit" => &mut stat.hierarchical_memory_limit,
-        "hierarchical_memsw_limit" => &mut stat.hierarchical_swap_limit,
-        "total_cache" => &mut stat.total_cache,
-        "total_rss" => &mut stat.total_rss,
-        "total_rss_huge" => &mut stat.total_rss_huge,
-        "total_mapped_file" => &mut stat.total_mapped_file,
-        "total_dirty" => &mut stat.total_dirty,
-        "total_writeback" => &mut stat.total_writeback,
-        "total_pgpgin" => &mut stat.total_pg_pg_in,
-        "total_pgpgout" => &mut stat.total_pg_pg_out,
-        "total_pgfault" => &mut stat.total_pg_fault,
-        "total_pgmajfault" => &mut stat.total_pg_maj_fault,
-        "total_inactive_anon" => &mut stat.total_inactive_anon,
-        "total_active_anon" => &mut stat.total_active_anon,
-        "total_inactive_file" => &mut stat.total_inactive_file,
-        "total_active_file" => &mut stat.total_active_file,
-        "total_unevictable" => &mut stat.total_unevictable,
-        _ => return None,
-    })
 }
 
 fn memory_entry(files: &Files, prefix: &str) -> Result<MemoryEntry, Error> {
@@ -151,16 +98,6 @@ fn memory_entry(files: &Files, prefix: &str) -> Result<MemoryEntry, Error> {
     })
 }
 
-fn oom_control(files: &mut Files) -> Result<Option<MemoryOomControl>, Error> {
-    let Some(text) = files.text("memory.oom_control")? else { return Ok(None) };
-    let value = |key| stats::key(text, key);
-    Ok(Some(MemoryOomControl {
-        oom_kill_disable: value("oom_kill_disable"),
-        under_oom: value("under_oom"),
-        oom_kill: value("oom_kill"),
-    }))
-}
-
 fn hugetlb(files: &Files) -> Result<Vec<HugetlbStat>, Error> {
     let mut sizes = Vec::new();
     for pagesize in stats::huge_page_sizes() {
@@ -170,19 +107,6 @@ fn hugetlb(files: &Files) -> Result<Vec<HugetlbStat>, Error> {
         sizes.push(HugetlbStat { usage, max, failcnt, pagesize });
     }
     Ok(sizes)
-}
-
-fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
-    let mut devices = |name: &str| -> Result<Vec<RdmaEntry>, Error> {
-        let devices = super::rdma(files.text(name)?.unwrap_or_default());
-        let entry = |(device, hca_handles, hca_objects)| RdmaEntry {
-            device: String::from(device),
-            hca_handles,
-            hca_objects,
-        };
-        Ok(devices.map(entry).collect())
-    };
-    Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
 }
 
 /// Reads the files of the I/O scheduler CFQ (before Linux 5.0). If they are empty, reads the files of I/O throttling,
