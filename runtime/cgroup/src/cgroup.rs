@@ -60,14 +60,7 @@ impl Cgroup {
         resources: &Resources,
         program: Option<BorrowedFd<'_>>,
     ) -> Result<Self, Error> {
-        let rules = Rule::list(&resources.devices)?;
-        if !location.is_unified() && !resources.unified.is_empty() {
-            return Err(Error::UnifiedOnV1);
-        }
-        let mut cgroup = Self::default();
-        cgroup.make(location, resources)?;
-        cgroup.check_unused()?;
-        let is_new = cgroup.is_new(cgroup.primary()?);
+        let (cgroup, rules, is_new) = Self::made(location, resources, |_| false)?;
         cgroup.apply(resources, &rules, program, is_new)?;
         Ok(cgroup)
     }
@@ -80,17 +73,27 @@ impl Cgroup {
     /// Those of [`Cgroup::create`]; [`Error::is_permission`] is true if the caller may not create the cgroup in any
     /// hierarchy.
     pub fn create_as_user(location: &Location, resources: &Resources) -> Result<Self, Error> {
+        let (cgroup, rules, is_new) = Self::made(location, resources, is_denied)?;
+        cgroup.set_limits(resources)?;
+        let _ = cgroup.set_devices(&rules, None, is_new);
+        Ok(cgroup)
+    }
+
+    /// Makes the directories, of which none may be in use. Returns whether the first is new, too.
+    fn made(
+        location: &Location,
+        resources: &Resources,
+        passes_over: impl Fn(&sys::Error) -> bool,
+    ) -> Result<(Self, Vec<Rule>, bool), Error> {
         let rules = Rule::list(&resources.devices)?;
         if !location.is_unified() && !resources.unified.is_empty() {
             return Err(Error::UnifiedOnV1);
         }
         let mut cgroup = Self::default();
-        cgroup.make_where(location, resources, is_denied)?;
+        cgroup.make_where(location, resources, passes_over)?;
         cgroup.check_unused()?;
         let is_new = cgroup.is_new(cgroup.primary()?);
-        cgroup.set_limits(resources)?;
-        let _ = cgroup.set_devices(&rules, None, is_new);
-        Ok(cgroup)
+        Ok((cgroup, rules, is_new))
     }
 
     /// Opens the cgroup of an existing container, in those hierarchies in which its directory exists.

@@ -40,50 +40,34 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All controllers, in the order in which limits are set.
-    pub const ALL: [Self; 15] = [
-        Self::Cpuset,
-        Self::Devices,
-        Self::Memory,
-        Self::Cpu,
-        Self::Cpuacct,
-        Self::Pids,
-        Self::Blkio,
-        Self::Hugetlb,
-        Self::NetCls,
-        Self::NetPrio,
-        Self::PerfEvent,
-        Self::Freezer,
-        Self::Rdma,
-        Self::Misc,
-        Self::Systemd,
+    /// All controllers with their names in `/proc/self/cgroup`, in the order of the variants.
+    const ALL: [(Self, &str); 15] = [
+        (Self::Cpuset, "cpuset"),
+        (Self::Devices, "devices"),
+        (Self::Memory, "memory"),
+        (Self::Cpu, "cpu"),
+        (Self::Cpuacct, "cpuacct"),
+        (Self::Pids, "pids"),
+        (Self::Blkio, "blkio"),
+        (Self::Hugetlb, "hugetlb"),
+        (Self::NetCls, "net_cls"),
+        (Self::NetPrio, "net_prio"),
+        (Self::PerfEvent, "perf_event"),
+        (Self::Freezer, "freezer"),
+        (Self::Rdma, "rdma"),
+        (Self::Misc, "misc"),
+        (Self::Systemd, "name=systemd"),
     ];
 
-    /// Returns the name as it appears in /proc/self/cgroup.
+    /// The controller's name in `/proc/self/cgroup` and in the names of hierarchies.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Cpuset => "cpuset",
-            Self::Devices => "devices",
-            Self::Memory => "memory",
-            Self::Cpu => "cpu",
-            Self::Cpuacct => "cpuacct",
-            Self::Pids => "pids",
-            Self::Blkio => "blkio",
-            Self::Hugetlb => "hugetlb",
-            Self::NetCls => "net_cls",
-            Self::NetPrio => "net_prio",
-            Self::PerfEvent => "perf_event",
-            Self::Freezer => "freezer",
-            Self::Rdma => "rdma",
-            Self::Misc => "misc",
-            Self::Systemd => "name=systemd",
-        }
+        Self::ALL[self as usize].1
     }
 
-    /// Returns the controller with this name. `systemd` is accepted for `name=systemd`.
+    /// Returns the controller with this name. systemd's named hierarchy is mounted at `systemd`.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = if name == "systemd" { "name=systemd" } else { name };
-        Self::ALL.into_iter().find(|controller| controller.name() == name)
+        Self::ALL.into_iter().find(|(_, other)| *other == name).map(|(controller, _)| controller)
     }
 }
 
@@ -109,7 +93,8 @@ impl Controllers {
 
     /// Iterates over the controllers in the order of [`Controller::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Controller> {
-        Controller::ALL.into_iter().filter(move |controller| self.contains(*controller))
+        let all = Controller::ALL.into_iter().map(|(controller, _)| controller);
+        all.filter(move |controller| self.contains(*controller))
     }
 
     /// Returns whether the set contains only controllers that a container does not need, because they merely track
@@ -152,6 +137,6 @@ mod tests {
 
     #[test]
     fn order_of_all_is_that_of_the_variants() {
-        assert!(Controller::ALL.is_sorted());
+        assert!(Controller::ALL.is_sorted_by_key(|(controller, _)| *controller));
     }
 }

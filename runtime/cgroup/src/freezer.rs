@@ -110,13 +110,13 @@ impl Cgroup {
     /// Failing system calls. A removed cgroup is not an error, but [`FreezerState::Undefined`].
     pub fn freezer_state(&self) -> Result<FreezerState, Error> {
         let state = match self.freezer() {
-            Some(Freezer::Legacy(directory)) => state_legacy(directory),
-            Some(Freezer::Unified(directory)) => state_unified(directory),
-            None => Ok(FreezerState::Undefined),
+            Some(Freezer::Legacy(directory)) => directory.read_number("freezer.self_freezing"),
+            Some(Freezer::Unified(directory)) => directory.read_number("cgroup.freeze"),
+            None => return Ok(FreezerState::Undefined),
         };
         match state {
             Err(error) if error.is_gone() => Ok(FreezerState::Undefined),
-            state => state,
+            state => Ok(if state? == 0 { FreezerState::Thawed } else { FreezerState::Frozen }),
         }
     }
 }
@@ -127,13 +127,6 @@ fn freeze_unified(directory: &Directory, deadline: Deadline) -> Result<(), Error
         Ok(())
     } else {
         Err(Error::NotFreezing { directory: directory.path().to_string() })
-    }
-}
-
-fn state_unified(directory: &Directory) -> Result<FreezerState, Error> {
-    match directory.read_number("cgroup.freeze")? {
-        0 => Ok(FreezerState::Thawed),
-        _ => Ok(FreezerState::Frozen),
     }
 }
 
@@ -157,13 +150,4 @@ fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error>
         }
     }
     Err(Error::NotFreezing { directory: directory.path().to_string() })
-}
-
-fn state_legacy(directory: &Directory) -> Result<FreezerState, Error> {
-    // freezer.state, which contains THAWED, FREEZING or FROZEN, includes the ancestors' state. freezer.self_freezing
-    // contains only the cgroup's own state, and is 1 as soon as freezing begins.
-    match directory.read_number("freezer.self_freezing")? {
-        0 => Ok(FreezerState::Thawed),
-        _ => Ok(FreezerState::Frozen),
-    }
 }

@@ -28,22 +28,21 @@ impl<'a> OwnCgroups<'a> {
         self.lines.iter().any(|(controllers, path)| !controllers.is_empty() && *path != "/")
     }
 
-    fn path(&self, is_it: impl Fn(Controllers, &str) -> bool) -> &'a str {
-        let line = self.lines.iter().find(|(list, _)| is_it(Controllers::from_list(list), list));
-        line.map_or("/", |(_, path)| path)
+    fn path(&self, hierarchy: Option<&Hierarchy>) -> &'a str {
+        let is_it = |list: &str| match hierarchy {
+            None => list.is_empty(),
+            Some(hierarchy) => {
+                let set = Controllers::from_list(list);
+                hierarchy.controllers.iter().any(|controller| set.contains(controller))
+            }
+        };
+        self.lines.iter().find(|(list, _)| is_it(list)).map_or("/", |(_, path)| path)
     }
 
     /// Returns the process's cgroup in a v1 hierarchy, or its v2 cgroup if `hierarchy` is `None`. The result is empty
     /// if the cgroup is outside the cgroup namespace.
     pub fn whole(&self, hierarchy: Option<&Hierarchy>) -> String {
-        let path = self.path(|set, list| match hierarchy {
-            None => list.is_empty(),
-            Some(hierarchy) => hierarchy.controllers.iter().any(|one| set.contains(one)),
-        });
-        match path.split('/').any(|part| part == "..") {
-            true => String::new(),
-            false => path.trim_end_matches('/').to_string(),
-        }
+        inside(self.path(hierarchy))
     }
 
     /// Returns the directory to which relative paths are relative, as a path below the mount point, without a trailing
@@ -57,14 +56,11 @@ impl<'a> OwnCgroups<'a> {
         let path = match hierarchy {
             None if !hierarchies.is_unified() => "/",
             None => {
-                let own = self.path(|_, list| list.is_empty());
+                let own = self.path(None);
                 own.rsplit_once('/').map_or("/", |(parent, _)| parent)
             }
             Some(hierarchy) => {
-                let shared = |set: Controllers, _: &str| {
-                    hierarchy.controllers.iter().any(|controller| set.contains(controller))
-                };
-                let own = self.path(shared);
+                let own = self.path(Some(hierarchy));
                 let root = mount_root(mounts, &hierarchy.mount).unwrap_or("/");
                 match own.strip_prefix(root.trim_end_matches('/')) {
                     Some(inside) if inside.is_empty() || inside.starts_with('/') => inside,
@@ -73,10 +69,15 @@ impl<'a> OwnCgroups<'a> {
             }
         };
         // In a cgroup namespace, the path of a cgroup outside the namespace contains `..`.
-        if path.split('/').any(|part| part == "..") {
-            return String::new();
-        }
-        path.trim_end_matches('/').to_string()
+        inside(path)
+    }
+}
+
+/// A path from the mount; none if it leads out of the cgroup namespace.
+fn inside(path: &str) -> String {
+    match path.split('/').any(|part| part == "..") {
+        true => String::new(),
+        false => path.trim_end_matches('/').to_string(),
     }
 }
 

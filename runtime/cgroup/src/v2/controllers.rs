@@ -97,17 +97,3 @@ fn needs_domain(resources: &Resources) -> bool {
     }) || resources.block_io.is_some()
         || !resources.hugepage_limits.is_empty()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_missing() {
-        let missing = |all, some| missing(all, some).collect::<Vec<_>>();
-        assert_eq!(missing("cpu io memory\n", "io\n"), ["cpu", "memory"]);
-        assert_eq!(missing("cpu\n", "cpu\n"), [""; 0]);
-        assert_eq!(missing("cpu cpuset\n", "cpuset\n"), ["cpu"]);
-        assert_eq!(missing("", ""), [""; 0]);
-    }
-}
