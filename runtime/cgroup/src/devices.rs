@@ -17,69 +17,40 @@ use spec::resources::{DeviceKind, DeviceRule};
 
 use crate::Error;
 
-/// Kinds of access to a device: the bits of BPF_DEVCG_ACC_* in linux/bpf.h.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access(u8);
+bitflags::bitflags! {
+    /// Kinds of access to a device: the bits of BPF_DEVCG_ACC_* in linux/bpf.h.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Access: u8 {
+        /// The permission to create a device node.
+        const MKNOD = 1;
+        /// The permission to read.
+        const READ = 2;
+        /// The permission to write.
+        const WRITE = 4;
+    }
+}
 
 impl Access {
-    /// No access.
-    pub const NONE: Self = Self(0);
-    /// The permission to create a device node.
-    pub const MKNOD: Self = Self(1);
-    /// The permission to read.
-    pub const READ: Self = Self(2);
-    /// The permission to write.
-    pub const WRITE: Self = Self(4);
     /// Every kind of access.
-    pub const ALL: Self = Self(7);
-
-    /// Returns the bits.
-    pub const fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// Returns the union of the two sets.
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Returns the intersection of the two sets.
-    pub const fn intersection(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    /// Returns the bits of this set that are not in `other`.
-    pub const fn difference(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    /// Returns whether the set is empty.
-    pub const fn is_none(self) -> bool {
-        self.0 == 0
-    }
-
-    /// Returns whether the set contains all bits of `other`.
-    pub const fn contains(self, other: Self) -> bool {
-        other.0 & !self.0 == 0
-    }
+    pub const ALL: Self = Self::all();
 
     /// Parses letters such as `rwm`. Ignores other letters, for example the `a` in `rwa`, as runc and crun do. Returns
     /// `None` if there is no valid letter.
     pub fn from_letters(letters: &str) -> Option<Self> {
-        let access = letters.chars().fold(Self::NONE, |access, letter| {
+        let access = letters.chars().fold(Self::empty(), |access, letter| {
             access.union(match letter {
                 'r' => Self::READ,
                 'w' => Self::WRITE,
                 'm' => Self::MKNOD,
-                _ => Self::NONE,
+                _ => Self::empty(),
             })
         });
-        Some(access).filter(|access| !access.is_none())
+        Some(access).filter(|access| !access.is_empty())
     }
 
     /// Returns the letters as used in cgroup files and configurations.
     pub const fn letters(self) -> &'static str {
-        match self.0 & 7 {
+        match self.bits() {
             0 => "",
             1 => "m",
             2 => "r",
@@ -167,7 +138,7 @@ impl Rule {
         self.kind == other.kind
             && same(self.major, other.major)
             && same(self.minor, other.minor)
-            && !self.access.intersection(other.access).is_none()
+            && self.access.intersects(other.access)
     }
 }
 
@@ -244,10 +215,13 @@ mod tests {
     #[test]
     fn access_letters_round_trip() {
         for bits in 1..=7 {
-            assert_eq!(Access::from_letters(Access(bits).letters()), Some(Access(bits)));
+            assert_eq!(
+                Access::from_letters(Access::from_bits_retain(bits).letters()),
+                Access::from_bits(bits)
+            );
         }
         assert_eq!(Access::from_letters("mwr"), Some(Access::ALL));
-        assert_eq!(Access::from_letters("rwa"), Some(Access(Access::READ.0 | Access::WRITE.0)));
+        assert_eq!(Access::from_letters("rwa"), Some(Access::READ | Access::WRITE));
         assert_eq!(Access::from_letters("a"), None);
     }
 

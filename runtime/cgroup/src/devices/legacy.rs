@@ -54,7 +54,7 @@ impl Policy {
                 });
             }
         }
-        self.exceptions.retain(|exception| !exception.access.is_none());
+        self.exceptions.retain(|exception| !exception.access.is_empty());
         Ok(())
     }
 }

@@ -103,16 +103,16 @@ impl Decisive {
 /// Appends the instructions for one rule. If the accessed device does not match the rule, a jump skips the verdict.
 fn append(program: &mut Vec<Instruction>, rule: &Rule) {
     let mask = i32::from(rule.access.bits());
-    let verdict: &[Instruction] = match (rule.allow, rule.access) {
+    let verdict: &[Instruction] = match (rule.allow, rule.access.is_all()) {
         // The rule decides all bits that are not decided yet.
-        (allow, Access::ALL) => &end(allow),
-        (true, _) => &[
+        (allow, true) => &end(allow),
+        (true, false) => &[
             immediate(AND, WANTED, i32::from(Access::ALL.bits()) & !mask),
             jump(JUMP_IF_NOT_EQUAL, WANTED, 0, 2),
             end(true)[0],
             end(true)[1],
         ],
-        (false, _) => &[
+        (false, false) => &[
             jump(JUMP_IF_ANY_BIT, WANTED, mask, 1),
             jump(JUMP, 0, 0, 2),
             end(false)[0],

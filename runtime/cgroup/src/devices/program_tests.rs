@@ -62,7 +62,7 @@ fn is_allowed(rules: &[Rule], kind: DeviceKind, access: Access, major: u32, mino
 }
 
 fn access() -> impl Strategy<Value = Access> {
-    (1..=7u8).prop_map(Access)
+    (1..=7u8).prop_map(Access::from_bits_retain)
 }
 
 fn rule() -> impl Strategy<Value = Rule> {
@@ -90,7 +90,7 @@ proptest! {
         for (kind, number) in [(DeviceKind::Block, BLOCK as u32), (DeviceKind::Char, CHAR as u32)] {
             for (major, minor) in (0..4).flat_map(|major| (0..4).map(move |minor| (major, minor))) {
                 for bits in 1..=7 {
-                    let expected = is_allowed(&rules, kind, Access(bits), major, minor);
+                    let expected = is_allowed(&rules, kind, Access::from_bits_retain(bits), major, minor);
                     let got = run(&program, number, bits.into(), major, minor);
                     prop_assert_eq!(expected, got, "{:?} {}:{} {}", kind, major, minor, bits);
                     all &= expected;
