@@ -45,21 +45,3 @@ pub fn of_scope(unit: &Unit, pid: u32, unified: bool) -> Vec<Property> {
     properties.extend(accounting.map(|name| Property::new(name, Value::Bool(true))));
     properties
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::systemd::Instance;
-
-    #[test]
-    fn a_scope_has_what_engines_look_for() {
-        let unit = Unit::parse(Some("a-b.slice:p:x"), "x", Instance::System).unwrap();
-        let names: Vec<_> = of_scope(&unit, 7, true);
-        let find = |name: &str| &names.iter().find(|property| property.name == name).unwrap().value;
-        assert_eq!(*find("Slice"), Value::text("a-b.slice"));
-        assert_eq!(*find("PIDs"), Value::Array("u".into(), vec![Value::Uint32(7)]));
-        assert_eq!(*find("Delegate"), Value::Bool(true));
-        assert_eq!(*find("DefaultDependencies"), Value::Bool(false));
-        assert_eq!(*find("IOAccounting"), Value::Bool(true));
-    }
-}

@@ -8,8 +8,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
 };
 
-use crate::systemd::dbus::wire::Writer;
-use crate::systemd::dbus::{Message, Value};
+use crate::systemd::dbus::{Message, Value, message};
 
 /// The time that tests wait for a peer's answer.
 pub const SHORT: Duration = Duration::from_millis(200);
@@ -36,36 +35,11 @@ pub struct Asked {
     pub text: String,
 }
 
-/// Encodes a message as a service or a bus sends it. `fields` contains the header fields with their codes.
+/// Encodes a message whose other fields are texts.
 fn encode(kind: u8, reply_to: u32, fields: &[(u8, &str)], arguments: &[Value]) -> Vec<u8> {
-    let mut body = Writer::default();
-    let mut signature = String::new();
-    for argument in arguments {
-        argument.write(&mut body);
-        argument.add_signature(&mut signature);
-    }
-    let mut message = Writer::default();
-    message.bytes.extend([b'l', kind, 0, 1]);
-    message.length(body.bytes.len());
-    message.u32(1);
-    message.array(8, |to| {
-        to.u8(5);
-        to.signature("u");
-        to.u32(reply_to);
-        for (code, text) in fields {
-            to.align(8);
-            to.u8(*code);
-            to.signature("s");
-            to.string(text);
-        }
-        to.align(8);
-        to.u8(8);
-        to.signature("g");
-        to.signature(&signature);
-    });
-    message.align(8);
-    message.bytes.extend(body.bytes);
-    message.bytes
+    let texts = fields.iter().map(|(code, text)| (*code, Value::text(text)));
+    let fields = [(5, Value::Uint32(reply_to))].into_iter().chain(texts).collect();
+    message::encode(kind, 1, fields, arguments)
 }
 
 /// Encodes the reply to a successful method call.

@@ -1,6 +1,8 @@
 //! Messages: a header and a body.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::systemd::dbus::wire::Writer;
@@ -43,42 +45,44 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// Encodes the call as a message.
     pub(crate) fn encode(&self, serial: u32, with_destination: bool) -> Vec<u8> {
-        let mut body = Writer::default();
-        let mut signature = String::new();
-        for argument in &self.arguments {
-            argument.write(&mut body);
-            argument.add_signature(&mut signature);
+        let mut fields = vec![
+            (PATH, Value::Path(self.path.to_string())),
+            (INTERFACE, Value::text(self.interface)),
+            (MEMBER, Value::text(self.member)),
+        ];
+        if with_destination {
+            fields.push((DESTINATION, Value::text(self.destination)));
         }
-        let mut message = Writer::default();
-        // The third byte contains the flags. No flag is set, so early in a boot the bus holds the call until systemd
-        // has connected to the bus.
-        message.bytes.extend([b'l', METHOD_CALL, 0, 1]);
-        message.length(body.bytes.len());
-        message.u32(serial);
-        message.array(8, |fields| {
-            let mut field = |code: u8, kind: &str, text: &str| {
-                fields.align(8);
-                fields.u8(code);
-                fields.signature(kind);
-                match kind {
-                    "g" => fields.signature(text),
-                    _ => fields.string(text),
-                }
-            };
-            field(PATH, "o", self.path);
-            field(INTERFACE, "s", self.interface);
-            field(MEMBER, "s", self.member);
-            if with_destination {
-                field(DESTINATION, "s", self.destination);
-            }
-            if !signature.is_empty() {
-                field(SIGNATURE, "g", &signature);
-            }
-        });
-        message.align(8);
-        message.bytes.extend(body.bytes);
-        message.bytes
+        encode(METHOD_CALL, serial, fields, &self.arguments)
     }
+}
+
+/// Encodes a message of this kind, with header fields and arguments.
+pub(super) fn encode(
+    kind: u8,
+    serial: u32,
+    mut fields: Vec<(u8, Value)>,
+    arguments: &[Value],
+) -> Vec<u8> {
+    let mut body = Writer::default();
+    let mut signature = String::new();
+    for argument in arguments {
+        argument.write(&mut body);
+        argument.add_signature(&mut signature);
+    }
+    if !signature.is_empty() {
+        fields.push((SIGNATURE, Value::Signature(signature)));
+    }
+    let field =
+        |(code, value)| Value::Struct(vec![Value::Byte(code), Value::Variant(Box::new(value))]);
+    let mut message = Writer::default();
+    message.bytes.extend([b'l', kind, 0, 1]);
+    message.length(body.bytes.len());
+    message.u32(serial);
+    Value::Array("(yv)".to_string(), fields.into_iter().map(field).collect()).write(&mut message);
+    message.align(8);
+    message.bytes.extend(body.bytes);
+    message.bytes
 }
 
 /// The type of a message.
