@@ -30,7 +30,7 @@ pub fn target(data: &[u8]) {
         bootstrap: BootstrapParams Extension BootstrapResult;
         events: ForwardRequest Envelope TaskCreate TaskStart TaskDelete TaskIO TaskExit TaskOOM TaskExecAdded
             TaskExecStarted TaskPaused TaskResumed TaskCheckpointed;
-        info: RuntimeVersion RuntimeInfo RuntimeRequest;
+        info: RuntimeVersion RuntimeInfo;
         metrics_v1: Metrics HugetlbStat PidsStat CPUStat CPUUsage Throttle MemoryStat MemoryEntry MemoryOomControl BlkIOStat
             BlkIOEntry RdmaStat RdmaEntry NetworkStat CgroupStats;
         metrics_v2: Metrics PSIData PSIStats PidsStat CPUStat MemoryStat MemoryEvents RdmaStat RdmaEntry IOStat IOEntry
@@ -44,7 +44,7 @@ pub fn target(data: &[u8]) {
             StateRequest StateResponse KillRequest CloseIORequest PidsRequest PidsResponse CheckpointTaskRequest
             UpdateTaskRequest StartRequest StartResponse WaitRequest WaitResponse StatsRequest StatsResponse
             ConnectRequest ConnectResponse ShutdownRequest PauseRequest ResumeRequest;
-        time: Timestamp Duration Empty;
+        time: Timestamp Empty;
     }
 }
 

@@ -183,11 +183,10 @@ compare! {
     #[test] mounts: ours::mount, types::mount: Mount;
     #[test] anything: ours::any, any: Any;
     #[test] times: ours::time, timestamp: Timestamp;
-    #[test] durations: ours::time, duration: Duration;
     #[test] nothing: ours::time, types::empty: Empty;
     #[test] options: ours::options, shim::oci: Options CheckpointOptions ProcessDetails;
     #[test] bootstrap: ours::bootstrap, bootstrap_api: BootstrapParams Extension BootstrapResult;
-    #[test] info: ours::info, types::introspection: RuntimeVersion RuntimeInfo RuntimeRequest;
+    #[test] info: ours::info, types::introspection: RuntimeVersion RuntimeInfo;
     #[test] published: ours::events, api: ForwardRequest;
     #[test] envelopes: ours::events, shim::event: Envelope;
     #[test] events_of_tasks: ours::events, events::task: TaskCreate TaskStart TaskDelete TaskIO TaskExit TaskOOM

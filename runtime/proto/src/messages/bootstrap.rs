@@ -17,16 +17,6 @@ pub mod log_level {
     pub const TRACE: i32 = -8;
     /// Debugging information.
     pub const DEBUG: i32 = -4;
-    /// General information.
-    pub const INFO: i32 = 0;
-    /// Possible problems.
-    pub const WARN: i32 = 4;
-    /// Errors.
-    pub const ERROR: i32 = 8;
-    /// Errors that end the program.
-    pub const FATAL: i32 = 10;
-    /// Bugs.
-    pub const PANIC: i32 = 12;
 }
 
 message! {

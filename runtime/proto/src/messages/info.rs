@@ -29,13 +29,4 @@ message! {
         /// The shim's annotations.
         5 => annotations: BTreeMap<String, String>,
     }
-
-    /// `containerd.types.RuntimeRequest`: a client's request to containerd's introspection service. To answer it, the
-    /// service executes the shim.
-    pub struct RuntimeRequest = "containerd.types.RuntimeRequest" {
-        /// The path of the shim's program.
-        1 => runtime_path: String,
-        /// The options, which are written to the shim's stdin.
-        2 => options: Option<Any>,
-    }
 }

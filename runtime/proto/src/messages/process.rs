@@ -4,8 +4,6 @@ use crate::messages::any::Any;
 
 /// `containerd.v1.types.Status`: the state of a process.
 pub mod status {
-    /// The state is unknown.
-    pub const UNKNOWN: i32 = 0;
     /// The process was created, and waits for Start.
     pub const CREATED: i32 = 1;
     /// The process is running.
@@ -14,8 +12,6 @@ pub mod status {
     pub const STOPPED: i32 = 3;
     /// The process is frozen.
     pub const PAUSED: i32 = 4;
-    /// The process is about to be frozen.
-    pub const PAUSING: i32 = 5;
 }
 
 message! {

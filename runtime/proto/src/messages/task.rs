@@ -19,9 +19,35 @@ pub const SERVICE_V3: &str = "containerd.task.v3.Task";
 /// The name of the service in containerd 1.
 pub const SERVICE_V2: &str = "containerd.task.v2.Task";
 
-/// A call of the service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Method {
+/// Defines the calls of the service, with the names of their variants.
+macro_rules! methods {
+    ($($(#[$about:meta])* $name:ident,)*) => {
+        /// A call of the service.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Method {
+            $($(#[$about])* $name,)*
+        }
+
+        impl Method {
+            /// All calls, in the order of the .proto file.
+            pub const ALL: [Self; 17] = [$(Self::$name),*];
+
+            /// The method's name in a request.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+
+            /// Returns the call of this name.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|method| method.name() == name)
+            }
+        }
+    };
+}
+
+methods! {
     /// [`StateRequest`] → [`StateResponse`].
     State,
     /// [`CreateTaskRequest`] → [`CreateTaskResponse`].
@@ -57,57 +83,6 @@ pub enum Method {
     Connect,
     /// [`ShutdownRequest`].
     Shutdown,
-}
-
-impl Method {
-    /// All calls, in the order of the .proto file.
-    pub const ALL: [Self; 17] = [
-        Self::State,
-        Self::Create,
-        Self::Start,
-        Self::Delete,
-        Self::Pids,
-        Self::Pause,
-        Self::Resume,
-        Self::Checkpoint,
-        Self::Kill,
-        Self::Exec,
-        Self::ResizePty,
-        Self::CloseIO,
-        Self::Update,
-        Self::Wait,
-        Self::Stats,
-        Self::Connect,
-        Self::Shutdown,
-    ];
-
-    /// Returns the call's name, as used in requests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::State => "State",
-            Self::Create => "Create",
-            Self::Start => "Start",
-            Self::Delete => "Delete",
-            Self::Pids => "Pids",
-            Self::Pause => "Pause",
-            Self::Resume => "Resume",
-            Self::Checkpoint => "Checkpoint",
-            Self::Kill => "Kill",
-            Self::Exec => "Exec",
-            Self::ResizePty => "ResizePty",
-            Self::CloseIO => "CloseIO",
-            Self::Update => "Update",
-            Self::Wait => "Wait",
-            Self::Stats => "Stats",
-            Self::Connect => "Connect",
-            Self::Shutdown => "Shutdown",
-        }
-    }
-
-    /// Returns the call with this name; `None` if there is none.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|method| method.name() == name)
-    }
 }
 
 message! {
@@ -358,18 +333,5 @@ message! {
     pub struct ResumeRequest {
         /// The container's id.
         1 => id: String,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn calls_by_name() {
-        for method in Method::ALL {
-            assert_eq!(Method::from_name(method.name()), Some(method));
-        }
-        assert_eq!(Method::from_name("state"), None);
     }
 }

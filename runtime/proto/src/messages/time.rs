@@ -9,14 +9,6 @@ message! {
         2 => nanos: i32,
     }
 
-    /// `google.protobuf.Duration`.
-    pub struct Duration = "google.protobuf.Duration" {
-        /// Seconds.
-        1 => seconds: i64,
-        /// Nanoseconds, with the same sign as the seconds.
-        2 => nanos: i32,
-    }
-
     /// `google.protobuf.Empty`: the answer to calls that have no result.
     pub struct Empty = "google.protobuf.Empty" {}
 }

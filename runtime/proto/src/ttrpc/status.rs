@@ -7,42 +7,65 @@ use core::fmt;
 
 use crate::messages::any::Any;
 
-/// The codes of gRPC (google.golang.org/grpc/codes).
-pub mod code {
+/// Defines the codes of gRPC (google.golang.org/grpc/codes): number, constant, function for a status of this code, and
+/// Go's name.
+macro_rules! codes {
+    ($($(#[$about:meta])* $number:literal $constant:ident $make:ident $name:literal;)*) => {
+        /// The codes of gRPC.
+        pub mod code {
+            $($(#[$about])* pub const $constant: i32 = $number;)*
+        }
+
+        impl Status {
+            $($(#[$about])* pub fn $make(message: impl Into<String>) -> Self {
+                Self::new($number, message)
+            })*
+        }
+
+        fn name(code: i32) -> &'static str {
+            match code {
+                $($number => $name,)*
+                _ => "Unknown",
+            }
+        }
+    };
+}
+
+codes! {
     /// Success.
-    pub const OK: i32 = 0;
+    0 OK ok "OK";
     /// The caller has cancelled the call.
-    pub const CANCELLED: i32 = 1;
+    1 CANCELLED cancelled "Canceled";
     /// An error for which no other code fits.
-    pub const UNKNOWN: i32 = 2;
+    2 UNKNOWN unknown "Unknown";
     /// An argument is invalid.
-    pub const INVALID_ARGUMENT: i32 = 3;
+    3 INVALID_ARGUMENT invalid_argument "InvalidArgument";
     /// The deadline has passed.
-    pub const DEADLINE_EXCEEDED: i32 = 4;
+    4 DEADLINE_EXCEEDED deadline_exceeded "DeadlineExceeded";
     /// The object does not exist.
-    pub const NOT_FOUND: i32 = 5;
+    5 NOT_FOUND not_found "NotFound";
     /// The object already exists.
-    pub const ALREADY_EXISTS: i32 = 6;
+    6 ALREADY_EXISTS already_exists "AlreadyExists";
     /// The caller lacks permission.
-    pub const PERMISSION_DENIED: i32 = 7;
+    7 PERMISSION_DENIED permission_denied "PermissionDenied";
     /// A resource is exhausted.
-    pub const RESOURCE_EXHAUSTED: i32 = 8;
+    8 RESOURCE_EXHAUSTED resource_exhausted "ResourceExhausted";
     /// The object's state does not permit the call.
-    pub const FAILED_PRECONDITION: i32 = 9;
+    9 FAILED_PRECONDITION failed_precondition "FailedPrecondition";
     /// The call was not completed, for example because of a conflict.
-    pub const ABORTED: i32 = 10;
+    10 ABORTED aborted "Aborted";
     /// A value is beyond the valid range.
-    pub const OUT_OF_RANGE: i32 = 11;
+    11 OUT_OF_RANGE out_of_range "OutOfRange";
     /// The call is not implemented.
-    pub const UNIMPLEMENTED: i32 = 12;
+    12 UNIMPLEMENTED unimplemented "Unimplemented";
     /// The server has a bug.
-    pub const INTERNAL: i32 = 13;
+    13 INTERNAL internal "Internal";
     /// The service is temporarily unavailable.
-    pub const UNAVAILABLE: i32 = 14;
+    14 UNAVAILABLE unavailable "Unavailable";
     /// Data is lost.
-    pub const DATA_LOSS: i32 = 15;
+    15 DATA_LOSS data_loss "DataLoss";
     /// The caller is not authenticated.
-    pub const UNAUTHENTICATED: i32 = 16;
+    16 UNAUTHENTICATED unauthenticated "Unauthenticated";
 }
 
 message! {
@@ -61,84 +84,6 @@ impl Status {
     /// Returns a status with the given code.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), details: Vec::new() }
-    }
-
-    /// Returns an error for which no other code fits.
-    pub fn unknown(message: impl Into<String>) -> Self {
-        Self::new(code::UNKNOWN, message)
-    }
-
-    /// Returns an error for an invalid argument (`ErrInvalidArgument`).
-    pub fn invalid_argument(message: impl Into<String>) -> Self {
-        Self::new(code::INVALID_ARGUMENT, message)
-    }
-
-    /// Returns the error for a call whose deadline has passed.
-    pub fn deadline_exceeded(message: impl Into<String>) -> Self {
-        Self::new(code::DEADLINE_EXCEEDED, message)
-    }
-
-    /// Returns an error for a missing object (`ErrNotFound`).
-    pub fn not_found(message: impl Into<String>) -> Self {
-        Self::new(code::NOT_FOUND, message)
-    }
-
-    /// Returns an error for an object that already exists (`ErrAlreadyExists`).
-    pub fn already_exists(message: impl Into<String>) -> Self {
-        Self::new(code::ALREADY_EXISTS, message)
-    }
-
-    /// Returns an error for a resource that is used up.
-    pub fn resource_exhausted(message: impl Into<String>) -> Self {
-        Self::new(code::RESOURCE_EXHAUSTED, message)
-    }
-
-    /// Returns an error for an object in the wrong state (`ErrFailedPrecondition`).
-    pub fn failed_precondition(message: impl Into<String>) -> Self {
-        Self::new(code::FAILED_PRECONDITION, message)
-    }
-
-    /// Returns an error for a call that is not implemented (`ErrNotImplemented`).
-    pub fn unimplemented(message: impl Into<String>) -> Self {
-        Self::new(code::UNIMPLEMENTED, message)
-    }
-
-    /// Returns an error for an operation that was started, but not completed.
-    pub fn aborted(message: impl Into<String>) -> Self {
-        Self::new(code::ABORTED, message)
-    }
-
-    /// Returns an error for a bug, or an invalid answer.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(code::INTERNAL, message)
-    }
-
-    /// Returns an error for a service that is temporarily unavailable (`ErrUnavailable`).
-    pub fn unavailable(message: impl Into<String>) -> Self {
-        Self::new(code::UNAVAILABLE, message)
-    }
-}
-
-/// Returns gRPC's name for a code.
-fn name(code: i32) -> &'static str {
-    match code {
-        code::OK => "OK",
-        code::CANCELLED => "Canceled",
-        code::INVALID_ARGUMENT => "InvalidArgument",
-        code::DEADLINE_EXCEEDED => "DeadlineExceeded",
-        code::NOT_FOUND => "NotFound",
-        code::ALREADY_EXISTS => "AlreadyExists",
-        code::PERMISSION_DENIED => "PermissionDenied",
-        code::RESOURCE_EXHAUSTED => "ResourceExhausted",
-        code::FAILED_PRECONDITION => "FailedPrecondition",
-        code::ABORTED => "Aborted",
-        code::OUT_OF_RANGE => "OutOfRange",
-        code::UNIMPLEMENTED => "Unimplemented",
-        code::INTERNAL => "Internal",
-        code::UNAVAILABLE => "Unavailable",
-        code::DATA_LOSS => "DataLoss",
-        code::UNAUTHENTICATED => "Unauthenticated",
-        _ => "Unknown",
     }
 }
 
