@@ -111,14 +111,14 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("dayfly-shim-bundle-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let bundle = dir.to_str().unwrap();
-        assert_eq!(BundleState::read(bundle), Ok(None));
+        assert_eq!(BundleState::read(bundle).unwrap(), None);
         let mut state = BundleState { root: "/r/ns".into(), exit: None };
         state.write(bundle).unwrap();
         assert_eq!(std::fs::read(dir.join(FILE)).unwrap(), br#"{"root":"/r/ns"}"#);
-        assert_eq!(BundleState::read(bundle), Ok(Some(state.clone())));
+        assert_eq!(BundleState::read(bundle).unwrap(), Some(state.clone()));
         state.exit = Some(Exit { pid: 7, status: 137, at: 1 << 60 });
         state.write(bundle).unwrap();
-        assert_eq!(BundleState::read(bundle), Ok(Some(state)));
+        assert_eq!(BundleState::read(bundle).unwrap(), Some(state));
         for wrong in ["", "{", "[]", "{\"root\":1}"] {
             std::fs::write(dir.join(FILE), wrong).unwrap();
             assert!(BundleState::read(bundle).is_err(), "{wrong}");

@@ -1,15 +1,12 @@
 //! Groups of containers that share a shim: the containers of one pod, or those with the same value of the group
 //! annotation.
 
-use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
-use core::fmt;
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::Failure;
 
@@ -46,47 +43,23 @@ pub fn among<'a>(annotation: impl Fn(&str) -> Option<&'a String>) -> Option<&'a 
 
 fn in_configuration(bytes: &[u8], id: &str) -> Result<String, serde_json::Error> {
     let configuration: Configuration = serde_json::from_slice(bytes)?;
-    let groups = configuration.annotations.unwrap_or_default().0;
-    Ok(groups.into_iter().flatten().next().unwrap_or_else(|| id.to_string()))
+    let group = configuration.annotations.and_then(|all| all.group.or(all.sandbox));
+    Ok(group.unwrap_or_else(|| id.to_string()))
 }
 
 /// The needed part of config.json.
 #[derive(Deserialize)]
 struct Configuration {
-    #[serde(default)]
-    annotations: Option<Groups>,
+    annotations: Option<Annotations>,
 }
 
 /// The values of [`ANNOTATIONS`].
-#[derive(Default)]
-struct Groups([Option<String>; ANNOTATIONS.len()]);
-
-impl<'de> Deserialize<'de> for Groups {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Annotations)
-    }
-}
-
-struct Annotations;
-
-impl<'de> Visitor<'de> for Annotations {
-    type Value = Groups;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a map of annotations")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Groups, A::Error> {
-        let mut groups = Groups::default();
-        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
-            let known = ANNOTATIONS.iter().position(|name| *name == key);
-            match known.and_then(|at| groups.0.get_mut(at)) {
-                Some(group) => *group = Some(map.next_value()?),
-                None => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(groups)
-    }
+#[derive(Deserialize)]
+struct Annotations {
+    #[serde(rename = "io.containerd.runc.v2.group")]
+    group: Option<String>,
+    #[serde(rename = "io.kubernetes.cri.sandbox-id")]
+    sandbox: Option<String>,
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! The command-line interface that containerd uses: `start`, `delete`, `-info`.
 
+use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt::{self, Display, Write};
+use core::fmt::{Display, Write};
 
 use sys::stdio::{Stderr, stdin, stdout, write_all};
 use sys::{Context, Errno};
@@ -41,9 +42,8 @@ const PROGRAM: &str = "containerd-shim-dayfly-v2";
 /// The maximum size of standard input in bytes, as in containerd's own shims.
 const MOST_INPUT: usize = 10 << 20;
 
-/// An error message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure(String);
+/// The text that standard error gets.
+pub type Failure = Box<dyn core::error::Error>;
 
 /// Runs the program with its arguments, and returns its exit status. `serve` runs the shim, and returns the shim's exit
 /// status.
@@ -109,10 +109,10 @@ fn check(flags: &Flags<'_>) -> Result<(), Failure> {
     if flags.namespace.is_empty() {
         return Err("shim namespace cannot be empty".into());
     }
-    let wrong = |what: &str, text: &str, error| Failure(format!("{what} {text:?}: {error}"));
+    let wrong = |what: &str, text: &str, error| format!("{what} {text:?}: {error}");
     spec::validate_id(flags.namespace)
         .map_err(|error| wrong("namespace", flags.namespace, error))?;
-    spec::validate_id(flags.id).map_err(|error| wrong("id", flags.id, error))
+    Ok(spec::validate_id(flags.id).map_err(|error| wrong("id", flags.id, error))?)
 }
 
 /// Reads all of standard input. If it is a terminal, returns an empty input.
@@ -150,44 +150,6 @@ fn finish(result: Result<(), impl Display>) -> i32 {
 fn fail(why: impl Display) -> i32 {
     let _ = Stderr.write_str(&format!("{NAME}: {why}\n"));
     1
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl core::error::Error for Failure {}
-
-impl From<String> for Failure {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(text: &str) -> Self {
-        Self(text.into())
-    }
-}
-
-impl From<sys::Error> for Failure {
-    fn from(error: sys::Error) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<container::Error> for Failure {
-    fn from(error: container::Error) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl From<cgroup::Error> for Failure {
-    fn from(error: cgroup::Error) -> Self {
-        Self(error.to_string())
-    }
 }
 
 #[cfg(test)]

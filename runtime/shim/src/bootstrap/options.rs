@@ -4,7 +4,6 @@
 //! the section `options` of containerd's configuration in TOML, or the path of a file in that format.
 
 use alloc::format;
-use alloc::string::String;
 
 use proto::messages::any::Any;
 use proto::messages::options::{Options, RuntimeOptions};
@@ -34,54 +33,34 @@ pub fn read(any: &Any) -> Result<Options, Failure> {
     }
 }
 
+/// The keys of [`of_text`].
+const KNOWN: &str = "nopivotroot nonewkeyring systemdcgroup iouid iogid shimcgroup binaryname root criupath \
+                     criuimagepath criuworkpath";
+
 /// Parses `Key = value` lines: the part of TOML that options use. Keys are those of runc's options, as in containerd's
 /// configuration (`SystemdCgroup`); unknown keys and tables are ignored.
 fn of_text(text: &str) -> Result<Options, Failure> {
     let mut options = Options::default();
     for Entry { line, key, name, value } in toml::entries(text) {
-        let is_set = match value {
-            Some(Value::Boolean(value)) => boolean(&mut options, &name).map(|slot| *slot = value),
-            Some(Value::Number(value)) => number(&mut options, &name).map(|slot| *slot = value),
-            Some(Value::Text(value)) => string(&mut options, &name).map(|slot| *slot = value),
-            None => None,
-        };
-        let is_known = boolean(&mut options, &name).is_some()
-            || number(&mut options, &name).is_some()
-            || string(&mut options, &name).is_some();
-        if is_set.is_none() && is_known {
-            return Err(format!("options, line {line}: {key} has another type").into());
+        match (name.as_str(), value) {
+            ("nopivotroot", Some(Value::Boolean(value))) => options.no_pivot_root = value,
+            ("nonewkeyring", Some(Value::Boolean(value))) => options.no_new_keyring = value,
+            ("systemdcgroup", Some(Value::Boolean(value))) => options.systemd_cgroup = value,
+            ("iouid", Some(Value::Number(value))) => options.io_uid = value,
+            ("iogid", Some(Value::Number(value))) => options.io_gid = value,
+            ("shimcgroup", Some(Value::Text(value))) => options.shim_cgroup = value,
+            ("binaryname", Some(Value::Text(value))) => options.binary_name = value,
+            ("root", Some(Value::Text(value))) => options.root = value,
+            ("criupath", Some(Value::Text(value))) => options.criu_path = value,
+            ("criuimagepath", Some(Value::Text(value))) => options.criu_image_path = value,
+            ("criuworkpath", Some(Value::Text(value))) => options.criu_work_path = value,
+            (name, _) if KNOWN.split(' ').any(|known| known == name) => {
+                return Err(format!("options, line {line}: {key} has another type").into());
+            }
+            _ => {}
         }
     }
     Ok(options)
-}
-
-fn boolean<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut bool> {
-    Some(match name {
-        "nopivotroot" => &mut options.no_pivot_root,
-        "nonewkeyring" => &mut options.no_new_keyring,
-        "systemdcgroup" => &mut options.systemd_cgroup,
-        _ => return None,
-    })
-}
-
-fn number<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut u32> {
-    Some(match name {
-        "iouid" => &mut options.io_uid,
-        "iogid" => &mut options.io_gid,
-        _ => return None,
-    })
-}
-
-fn string<'a>(options: &'a mut Options, name: &str) -> Option<&'a mut String> {
-    Some(match name {
-        "shimcgroup" => &mut options.shim_cgroup,
-        "binaryname" => &mut options.binary_name,
-        "root" => &mut options.root,
-        "criupath" => &mut options.criu_path,
-        "criuimagepath" => &mut options.criu_image_path,
-        "criuworkpath" => &mut options.criu_work_path,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -97,13 +76,13 @@ mod tests {
     fn of_runc() {
         let options = Options { systemd_cgroup: true, io_uid: 5, ..Options::default() };
         let mut any = Any::pack(&options);
-        assert_eq!(read(&any), Ok(options.clone()));
+        assert_eq!(read(&any).unwrap(), options);
         any.type_url = "type.googleapis.com/containerd.runc.v1.Options".into();
-        assert_eq!(read(&any), Ok(options));
+        assert_eq!(read(&any).unwrap(), options);
         any.value = alloc::vec![0x0a];
         assert!(read(&any).is_err());
         any.type_url = "containerd.linux.runc.RuncOptions".into();
-        assert_eq!(read(&any), Ok(Options::default()));
+        assert_eq!(read(&any).unwrap(), Options::default());
     }
 
     #[test]

@@ -56,24 +56,3 @@ impl Settings {
         Ok(settings)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_and_values() {
-        let set = |text| Settings::of_text(text).map(|settings| settings.host_rootfs);
-        assert_eq!(set("# HostRootfs = true\n"), Ok(false));
-        assert_eq!(set("HostRootfs = true # for old hooks\n"), Ok(true));
-        assert_eq!(set("\nhost_rootfs = false\n"), Ok(false));
-        assert_eq!(
-            set("\nHostRootfs = 1\n"),
-            Err("line 2: HostRootfs must be true or false".into())
-        );
-        assert_eq!(
-            set("Rootfs = true"),
-            Err("line 1: unknown key Rootfs (known: HostRootfs)".into())
-        );
-    }
-}

@@ -9,13 +9,14 @@ use alloc::format;
 use core::time::Duration;
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, fchmod, lstat, openat, unlink};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, fchmod, lstat, unlink};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen,
     socket_with,
 };
 use sys::Context;
+use sys::fs::open_dir;
 
 /// The backlog of the listening socket. containerd makes one connection per container.
 const BACKLOG: i32 = 128;
@@ -118,16 +119,12 @@ fn directory(path: &str) -> &str {
 
 /// Locks a directory until the returned descriptor is closed. Creates the directory if it is missing.
 fn lock(directory: &str) -> Result<OwnedFd, sys::Error> {
-    let open = || {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        openat(CWD, directory, flags, Mode::empty())
-    };
-    let opened = match open() {
+    let opened = match open_dir(CWD, directory) {
         Err(Errno::NOENT) => {
             sys::fs::make_directories(directory, 0o711).map_err(|(part, errno)| {
                 sys::Error::new("mkdir", format!("{part} of {directory}"), errno)
             })?;
-            open()
+            open_dir(CWD, directory)
         }
         result => result,
     };
