@@ -83,24 +83,17 @@ impl Shim {
         let Job { command, caller, kind } = worker.job;
         let result = match kind {
             Kind::Answer => result,
-            Kind::Create { task } => match result {
-                // The worker was killed, and everything it had created until then still exists.
+            Kind::Create { task, is_admitted } => match result {
                 Err(why) if is_cut_off(&why) => {
                     return self.sweep(task, has_claimed, command, caller, why);
                 }
                 Ok(_) if self.is_deleted(task) => {
                     return self.sweep(task, has_claimed, command, caller, deleted());
+                }
+                result if is_admitted => {
+                    result.map(|_| self.admitted(task)).inspect_err(|_| self.forget(task))
                 }
                 result => self.created(task, result),
-            },
-            Kind::Admit { task } => match result {
-                Err(why) if is_cut_off(&why) => {
-                    return self.sweep(task, has_claimed, command, caller, why);
-                }
-                Ok(_) if self.is_deleted(task) => {
-                    return self.sweep(task, has_claimed, command, caller, deleted());
-                }
-                result => result.map(|_| self.admitted(task)).inspect_err(|_| self.forget(task)),
             },
             Kind::Restore { process } => match (result, self.tasks.of_process(process)) {
                 (Err(why), Some(task)) if is_cut_off(&why) => {

@@ -12,9 +12,6 @@ use sys::Context;
 
 use crate::poller::{Interest, Poller, Source};
 
-/// The part number in [`Source::Oom`]. It is always 0, because a watch has only one descriptor.
-const PART: u8 = 0;
-
 /// A watch on the cgroup of one container. It must begin after the container is created and before it is started, so
 /// that the watch covers every instruction of its programs.
 #[derive(Debug)]
@@ -40,7 +37,7 @@ impl Watch {
     pub fn register(&mut self, poller: &Poller, key: u32) -> Result<(), sys::Error> {
         let (fd, flags) = self.watch.fd();
         let interest = if flags.contains(PollFlags::PRI) { Interest::PRI } else { Interest::IN };
-        poller.add(fd, Source::Oom(key, PART), interest).context("epoll_ctl", "OOM watch")?;
+        poller.add(fd, Source::Oom(key), interest).context("epoll_ctl", "OOM watch")?;
         self.is_registered = true;
         Ok(())
     }
@@ -53,17 +50,11 @@ impl Watch {
     /// # Errors
     /// If a system call fails.
     pub fn ready(&mut self, poller: &Poller) -> Result<u64, Error> {
-        match self.watch.kills() {
-            Ok(Some(kills)) => Ok(kills),
-            Ok(None) => {
-                self.deregister(poller);
-                Ok(0)
-            }
-            Err(error) => {
-                self.deregister(poller);
-                Err(error)
-            }
+        let kills = self.watch.kills();
+        if !matches!(kills, Ok(Some(_))) {
+            self.deregister(poller);
         }
+        Ok(kills?.unwrap_or(0))
     }
 
     /// Returns the number of unreported kills; call it when the container's init has exited, before the exit is

@@ -48,7 +48,7 @@ fn a_kill_is_told_once_whoever_asks_first() {
     assert_eq!(watch.check(), Ok(0));
     // Here the notification of the kill is handled first.
     starve(&cgroup);
-    assert_eq!(poller.wait(None).unwrap(), [(Source::Oom(9, PART), Interest::IN)]);
+    assert_eq!(poller.wait(None).unwrap(), [(Source::Oom(9), Interest::IN)]);
     assert_eq!(watch.ready(&poller), Ok(1));
     assert_eq!(watch.check(), Ok(0));
     // The removal of the cgroup wakes the loop exactly once.

@@ -23,8 +23,8 @@ pub enum Source {
     Stream(u32, u8),
     /// The connection for publishing events, or the inotify watch for its socket; the module `event` defines the parts.
     Publisher(u8),
-    /// A container's OOM watch; the module `oom` defines the part.
-    Oom(u32, u8),
+    /// A container's OOM watch.
+    Oom(u32),
     /// The start of a created container, by the key of its init.
     Start(u32),
 }
@@ -38,7 +38,7 @@ impl Source {
             Self::Signals => (2, 0, 0),
             Self::Stream(key, part) => (3, key, part),
             Self::Publisher(part) => (4, 0, part),
-            Self::Oom(key, part) => (5, key, part),
+            Self::Oom(key) => (5, key, 0),
             Self::Start(key) => (6, key, 0),
         };
         u64::from(key) << 32 | u64::from(part) << 8 | kind
@@ -54,7 +54,7 @@ impl Source {
             2 => Self::Signals,
             3 => Self::Stream(key, part),
             4 => Self::Publisher(part),
-            5 => Self::Oom(key, part),
+            5 => Self::Oom(key),
             6 => Self::Start(key),
             _ => return None,
         })
@@ -132,7 +132,7 @@ mod tests {
             Source::Signals,
             Source::Stream(9, 255),
             Source::Publisher(1),
-            Source::Oom(3, 1),
+            Source::Oom(3),
             Source::Start(4),
         ] {
             assert_eq!(Source::from_bits(source.to_bits()), Some(source));

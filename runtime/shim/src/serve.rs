@@ -148,7 +148,7 @@ impl Shim {
                 self.go_on(key);
             }
             Source::Publisher(part) => self.publisher.ready(&self.poller, part, interest),
-            Source::Oom(key, _) => self.tell_of_kills(key, false),
+            Source::Oom(key) => self.tell_of_kills(key, false),
             Source::Start(key) => self.start_ready(key),
         }
     }

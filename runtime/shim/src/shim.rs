@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use proto::messages::events::{TaskCreate, TaskIO};
+use proto::messages::events::TaskCreate;
 use proto::messages::task::{CreateTaskRequest, DeleteResponse};
 use proto::ttrpc::{Connection, Status};
 use rustix::fd::{AsFd, OwnedFd};
@@ -268,7 +268,7 @@ impl Shim {
         id: &str,
         job: Job,
         opened: Option<Opened>,
-        work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
+        work: impl FnOnce(&Work<'_>) -> Result<Vec<u8>, Failed>,
     ) -> Answered {
         let flags = SocketFlags::CLOEXEC;
         let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
@@ -306,12 +306,7 @@ impl Shim {
                 container_id: request.id.clone(),
                 bundle: request.bundle.clone(),
                 rootfs: request.rootfs.clone(),
-                io: Some(TaskIO {
-                    stdin: request.stdin.clone(),
-                    stdout: request.stdout.clone(),
-                    stderr: request.stderr.clone(),
-                    terminal: request.terminal,
-                }),
+                io: Some(task.init().stdio.clone()),
                 checkpoint: request.checkpoint.clone(),
                 pid: 0,
             });

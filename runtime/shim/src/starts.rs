@@ -122,10 +122,8 @@ impl Shim {
 
     fn start_by_worker(&mut self, caller: Caller, process: u32, place: &Place) -> Answered {
         self.begin(&place.id, start_job(caller, process), None, |work| {
-            let warn = work.log();
-            let warn = |message: &str| warn.warning(message);
             let container = work.store(place)?.container(&place.id)?;
-            container.start(sys::Args::empty(), container::Warn { record: &warn, print: &warn })?;
+            container.start(sys::Args::empty(), work.warn)?;
             Ok(Vec::new())
         })
     }

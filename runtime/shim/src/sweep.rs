@@ -32,7 +32,7 @@ impl Shim {
         let Some(task) = self.tasks.task_by_key_mut(key) else { return };
         task.deleters.push(caller);
         let works_on_it = |worker: &&Worker| match worker.job.kind {
-            Kind::Create { task } | Kind::Admit { task } | Kind::Sweep { task, .. } => task == key,
+            Kind::Create { task, .. } | Kind::Sweep { task, .. } => task == key,
             _ => false,
         };
         match self.workers.iter().find(works_on_it) {

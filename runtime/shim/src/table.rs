@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use container::Starting;
-use proto::messages::events::TaskCreate;
+use proto::messages::events::{TaskCreate, TaskIO};
 use proto::messages::mount::Mount;
 use proto::messages::options::Options;
 use proto::messages::time::Timestamp;
@@ -73,9 +73,10 @@ impl Exit {
 }
 
 /// The state of a process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// A worker is creating the process.
+    #[default]
     Creating,
     /// The process waits for Start.
     Created,
@@ -87,17 +88,8 @@ pub(crate) enum Stage {
     Stopped,
 }
 
-/// The paths of a process's streams, as requested by containerd.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Stdio {
-    pub stdin: String,
-    pub stdout: String,
-    pub stderr: String,
-    pub terminal: bool,
-}
-
 /// A container's first process, or one prepared by Exec.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Process {
     /// The key of the process, never reused.
     pub key: u32,
@@ -112,7 +104,7 @@ pub(crate) struct Process {
     pub ended: Option<Exit>,
     /// The exit, after it was reported.
     pub exit: Option<Exit>,
-    pub stdio: Stdio,
+    pub stdio: TaskIO,
     pub streams: Streams,
     /// The socket to which the process sends the master of its terminal.
     pub console: Option<OwnedFd>,
@@ -124,21 +116,8 @@ pub(crate) struct Process {
 
 impl Process {
     /// Returns a process that does not exist yet.
-    pub fn new(key: u32, exec_id: &str, stdio: Stdio) -> Self {
-        Self {
-            key,
-            exec_id: exec_id.to_string(),
-            stage: Stage::Creating,
-            pid: 0,
-            pidfd: None,
-            ended: None,
-            exit: None,
-            stdio,
-            streams: Streams::default(),
-            console: None,
-            document: Vec::new(),
-            waiters: Vec::new(),
-        }
+    pub fn new(key: u32, exec_id: &str, stdio: TaskIO) -> Self {
+        Self { key, exec_id: exec_id.to_string(), stdio, ..Self::default() }
     }
 
     /// Returns whether the process exists and has not exited.
@@ -157,7 +136,7 @@ pub(crate) struct Place {
 }
 
 /// A container.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Task {
     /// The key of the container, never reused.
     pub key: u32,
@@ -201,9 +180,10 @@ pub(crate) struct Restoration {
 
 /// The progress of killing those processes of a container that the kernel does not kill when init
 /// exits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Clearing {
     /// The killing has not begun.
+    #[default]
     Due,
     /// A worker is killing the processes.
     UnderWay,

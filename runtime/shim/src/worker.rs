@@ -22,7 +22,7 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{CLAIMED, Store, Trace};
+use container::{CLAIMED, Store, Trace, Warn};
 use proto::ttrpc::Status;
 use proto::ttrpc::status::code;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,12 +55,11 @@ pub(crate) struct Job {
 pub(crate) enum Kind {
     /// Sends the worker's answer to the caller.
     Answer,
-    /// A container was created, or its creation failed.
-    Create { task: u32 },
+    /// A container was created, or its creation failed. One that is admitted has only a mounted root filesystem: Start
+    /// will restore it.
+    Create { task: u32, is_admitted: bool },
     /// Init runs its program, or the start failed and init has exited.
     Start { process: u32 },
-    /// A root filesystem was mounted, for a container that Start will restore.
-    Admit { task: u32 },
     /// Init and all other processes of the container were restored, or the restore failed.
     Restore { process: u32 },
     /// A program runs in the container, or failed to start.
@@ -147,27 +146,18 @@ pub(crate) struct Report {
 }
 
 /// The resources of a worker.
-pub(crate) struct Work {
-    trace: &'static Trace,
-    log: Log,
+pub(crate) struct Work<'a> {
+    pub trace: &'static Trace,
+    /// Writes to the shim's log.
+    pub warn: Warn<'a>,
     console: Option<OwnedFd>,
     answer: OwnedFd,
 }
 
-impl Work {
+impl Work<'_> {
     /// Opens the store that contains the container's state.
     pub fn store(&self, place: &Place) -> Result<Store, container::Error> {
         Store::open(&place.root, self.trace)
-    }
-
-    /// Returns the trace of the worker's job.
-    pub fn trace(&self) -> &'static Trace {
-        self.trace
-    }
-
-    /// Returns the log for warnings.
-    pub fn log(&self) -> &Log {
-        &self.log
     }
 
     /// Returns the socket over which a new process sends its terminal's master; `None` if containerd has requested no
@@ -200,16 +190,18 @@ pub(crate) fn run(
     // The listening socket stays open while any process works for the shim (see bootstrap/ask.rs).
     [answer, console, log, _listener]: [OwnedFd; 4],
     has_console: bool,
-    work: impl FnOnce(&Work) -> Result<Vec<u8>, Failed>,
+    work: impl FnOnce(&Work<'_>) -> Result<Vec<u8>, Failed>,
 ) -> i32 {
     // The trace is leaked, because an init that shares this memory may use it.
     let trace: &'static Trace = Box::leak(Box::new(Trace::of_copy(command, daemon.args)));
     let log = Log::new(Some(log), daemon.debug, &daemon.namespace, id);
     let console = has_console.then_some(console);
-    let work_with = Work { trace, log, console, answer };
+    let warn = |text: &str| log.warning(text);
+    let warn = Warn { record: &warn, print: &warn };
+    let work_with = Work { trace, warn, console, answer };
     let result = work(&work_with);
     if let Err(error) = trace.write(id) {
-        work_with.log.warning(format_args!("{id}: {error}"));
+        log.warning(format_args!("{id}: {error}"));
     }
     let packet = match result {
         Ok(answer) => [&[0], answer.as_slice()].concat(),

@@ -18,7 +18,6 @@ use proto::messages::events::{
     TaskPaused, TaskResumed, TaskStart, topic,
 };
 use proto::messages::time::Timestamp;
-use rustix::time::{ClockId, clock_gettime};
 
 pub use publisher::Publisher;
 pub(crate) use publisher::dial;
@@ -124,12 +123,6 @@ impl Event {
             TaskCheckpointed { container_id: container.into(), checkpoint: checkpoint.into() };
         Self::new(topic::TASK_CHECKPOINTED, Weight::Incidental, &event)
     }
-}
-
-/// Returns the current time of CLOCK_REALTIME.
-pub fn now() -> Timestamp {
-    let time = clock_gettime(ClockId::Realtime);
-    Timestamp { seconds: time.tv_sec, nanos: i32::try_from(time.tv_nsec).unwrap_or(0) }
 }
 
 #[cfg(test)]

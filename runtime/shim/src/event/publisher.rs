@@ -21,10 +21,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use sys::wait::Deadline;
 
+use super::Event;
 use super::queue::{Item, Queue};
 use super::socket_watch::SocketWatch;
-use super::{Event, now};
 use crate::poller::{Interest, Poller, Source};
+use crate::table::Time;
 
 /// Parts of [`Source::Publisher`].
 const CONNECTION: u8 = 0;
@@ -109,7 +110,7 @@ impl Publisher {
             self.warn(format!("event {} of {length} bytes is too long to be sent", event.topic));
             return;
         }
-        let lost = self.queue.push(Item { event, time: now() });
+        let lost = self.queue.push(Item { event, time: Time::now().to_message() });
         if lost > 0 && !mem::replace(&mut self.has_warned, true) {
             self.warn("containerd takes no events: the oldest queued events are lost".into());
         }

@@ -166,7 +166,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::now;
+    use crate::event::tests::now;
 
     fn item(event: Event) -> Item {
         Item { event, time: now() }

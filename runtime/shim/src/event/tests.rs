@@ -17,6 +17,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, accept, bind, liste
 use super::*;
 use crate::poller::{Poller, Source};
 
+pub(super) fn now() -> Timestamp {
+    crate::table::Time::now().to_message()
+}
+
 /// A directory that is removed at the end of a test.
 struct Scratch(PathBuf);
 

@@ -66,15 +66,13 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
 
 /// Saves a container; called in a worker.
 fn save(
-    work: &Work,
+    work: &Work<'_>,
     place: &Place,
     bundle: &str,
     images: &str,
     options: &options::CheckpointOptions,
     args: sys::Args,
 ) -> Result<Vec<u8>, Failed> {
-    let log = work.log();
-    let warn = |message: &str| log.warning(message);
     let own_work = own_work(bundle);
     let is_own = options.work_path.is_empty();
     let mode = Some(options.cgroups_mode.as_str()).filter(|mode| !mode.is_empty());
@@ -95,7 +93,7 @@ fn save(
         link_remap: false,
         tracking: Tracking::default(),
         env: args,
-        warn: container::Warn { record: &warn, print: &warn },
+        warn: work.warn,
     });
     saved?;
     if is_own {

@@ -6,6 +6,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use container::{Bundle, CreateOptions};
+use proto::messages::events::TaskIO;
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 
@@ -15,7 +16,7 @@ use crate::bootstrap::bundle::{BundleState, state_root};
 use crate::bootstrap::options;
 use crate::caller::{Answered, Caller};
 use crate::shim::{Opened, Shim};
-use crate::table::{Clearing, Process, Stdio, Task};
+use crate::table::{Process, Task};
 use crate::worker::{Job, Kind};
 
 /// Checks containerd's parameters, and starts a worker that creates the container.
@@ -41,7 +42,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     let bundle = request.bundle.clone();
     let root = state_root(&options.root, &shim.daemon.namespace);
     let key = shim.next_key();
-    let stdio = Stdio {
+    let stdio = TaskIO {
         stdin: request.stdin.clone(),
         stdout: request.stdout.clone(),
         stderr: request.stderr.clone(),
@@ -57,16 +58,8 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         root: root.clone(),
         options,
         processes: Vec::from([Process::new(init, "", stdio)]),
-        owns_pid_namespace: false,
-        starts_plainly: false,
-        is_paused: false,
-        cgroup: None,
-        oom: None,
-        created: None,
-        clearing: Clearing::Due,
         restoration: restore::requested(&request),
-        is_unswept: false,
-        deleters: Vec::new(),
+        ..Task::default()
     })?;
     let begun = begin(shim, caller, request, key, init);
     if begun.is_err() {
@@ -108,15 +101,13 @@ fn launch(
     let (fast_paths, settings) = (shim.daemon.fast_paths, shim.daemon.settings);
     // All other variables, for example NOTIFY_SOCKET, are meant for containerd itself.
     let env = shim.daemon.args.with_only("DBUS_SYSTEM_BUS_ADDRESS");
-    let job = Job { command: "create", caller: Some(caller), kind: Kind::Create { task: key } };
+    let kind = Kind::Create { task: key, is_admitted: false };
+    let job = Job { command: "create", caller: Some(caller), kind };
     shim.begin(&request.id, job, Some(streams), |work| {
-        let log = work.log();
-        let warn = |message: &str| log.warning(message);
         let mounts = root_mounts(&request.rootfs);
-        let warn = container::Warn { record: &warn, print: &warn };
         let store = work.store(&place)?;
         let opened = Bundle::open(&bundle, None)?;
-        let spec = opened.parse(work.trace(), warn)?;
+        let spec = opened.parse(work.trace, work.warn)?;
         let Traits { owns_pid_namespace, starts_plainly, wants_host_root, is_scope } =
             Traits::of(&spec, &mounts, settings);
         let rootfs = format!("{bundle}/rootfs");
@@ -127,7 +118,7 @@ fn launch(
             CreateInput { place: &place, bundle: &bundle, options: &options, env, fast_paths };
         let create = CreateOptions {
             rootfs: if wants_host_root { &[] } else { &mounts },
-            ..input.options(work, is_scope, warn)
+            ..input.options(work, is_scope)
         };
         let created = container::create_from(&store, &create, &opened, spec);
         if created.is_err() && wants_host_root {

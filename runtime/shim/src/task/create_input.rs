@@ -4,7 +4,7 @@
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-use container::{CgroupDriver, CreateOptions, RootMount, Warn};
+use container::{CgroupDriver, CreateOptions, RootMount};
 use plan::FastPaths;
 use proto::messages::mount::Mount;
 use proto::messages::options::Options;
@@ -29,7 +29,7 @@ pub(super) struct CreateInput<'a> {
 
 impl<'a> CreateInput<'a> {
     /// Returns the options for the crate `container`. `is_scope` is true if the cgroup's path names a scope of systemd.
-    pub fn options(&self, work: &'a Work, is_scope: bool, warn: Warn<'a>) -> CreateOptions<'a> {
+    pub fn options(&self, work: &'a Work<'a>, is_scope: bool) -> CreateOptions<'a> {
         CreateOptions {
             id: &self.place.id,
             bundle: self.bundle,
@@ -55,7 +55,7 @@ impl<'a> CreateInput<'a> {
             layered: None,
             rootfs_mode: None,
             template: None,
-            warn,
+            warn: work.warn,
             rootfs: &[],
         }
     }

@@ -46,18 +46,16 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
 }
 
 /// Removes a container, or the rest of an incomplete container. Called in a worker.
-pub(crate) fn remove(work: &Work, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
-    let log = work.log();
-    let warn = |message: &str| log.warning(message);
+pub(crate) fn remove(work: &Work<'_>, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
     let store = work.store(place)?;
-    let deleted = store.delete(&place.id, true, container::Warn { record: &warn, print: &warn });
+    let deleted = store.delete(&place.id, true, work.warn);
     unmount_after(deleted.map(drop), rootfs)
 }
 
 /// Removes what is left of a creation that was killed before it claimed the id. If a container with this id exists, it
 /// is a different container. Called in a worker.
 pub(crate) fn remove_unclaimed(
-    work: &Work,
+    work: &Work<'_>,
     place: &Place,
     rootfs: &str,
 ) -> Result<Vec<u8>, Failed> {

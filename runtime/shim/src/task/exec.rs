@@ -2,6 +2,7 @@
 
 use alloc::format;
 
+use proto::messages::events::TaskIO;
 use proto::messages::task::ExecProcessRequest;
 use proto::messages::time::Empty;
 use proto::ttrpc::Status;
@@ -10,7 +11,7 @@ use super::malformed;
 use crate::caller::{Answered, Outcome};
 use crate::event::Event;
 use crate::shim::Shim;
-use crate::table::{Process, Stage, Stdio};
+use crate::table::{Process, Stage};
 
 /// Adds the process to the table.
 pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
@@ -29,7 +30,7 @@ pub(super) fn call(shim: &mut Shim, payload: &[u8]) -> Answered {
     if task.is_paused {
         return Err(Status::failed_precondition("cannot exec in a paused state"));
     }
-    let stdio = Stdio {
+    let stdio = TaskIO {
         stdin: request.stdin,
         stdout: request.stdout,
         stderr: request.stderr,

@@ -8,8 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use container::{Bundle, CriuOptions, Pages, RestoreOptions, Store, Warn, cgroups_mode};
-use plan::FastPaths;
+use container::{Bundle, CreateOptions, CriuOptions, Pages, RestoreOptions, Store, cgroups_mode};
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
@@ -21,7 +20,7 @@ use crate::bootstrap::Daemon;
 use crate::caller::{Answered, Caller, Outcome};
 use crate::shim::{Opened, Shim};
 use crate::table::{Place, Restoration, Task};
-use crate::worker::{Failed, Job, Kind, Work};
+use crate::worker::{Failed, Job, Kind};
 
 /// Returns the checkpoint that Create names, if any.
 pub(super) fn requested(request: &CreateTaskRequest) -> Option<Restoration> {
@@ -37,7 +36,8 @@ pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
     if saved.restoration.rootfs.is_empty() {
         return Ok(Outcome::Answer(shim.admitted(key)));
     }
-    let job = Job { command: "create", caller: Some(caller), kind: Kind::Admit { task: key } };
+    let kind = Kind::Create { task: key, is_admitted: true };
+    let job = Job { command: "create", caller: Some(caller), kind };
     shim.begin(&saved.place.id, job, None, |_| {
         let rootfs = format!("{}/rootfs", saved.bundle);
         container::mount_on_host(&rootfs, &root_mounts(&saved.restoration.rootfs))?;
@@ -61,15 +61,13 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
     let job = Job { command: "restore", caller: Some(caller), kind };
     let id = &saved.place.id;
     shim.begin(id, job, Some(streams), |work| {
-        let log = work.log();
-        let warn = |message: &str| log.warning(message);
-        let warn = Warn { record: &warn, print: &warn };
         let store = work.store(&saved.place)?;
         let bundle = Bundle::open(&saved.bundle, None)?;
-        let spec = bundle.parse(work.trace(), warn)?;
+        let spec = bundle.parse(work.trace, work.warn)?;
         let traits = Traits::of(&spec, &[], settings);
-        let manner = Manner { work, env: args, fast_paths, is_scope: traits.is_scope, warn };
-        saved.restore(&store, &bundle, spec, manner)?;
+        let (place, options) = (&saved.place, &saved.options);
+        let input = CreateInput { place, bundle: &saved.bundle, options, env: args, fast_paths };
+        saved.restore(&store, &bundle, spec, input.options(work, traits.is_scope))?;
         let made = store.container(id).map_err(Failed::from).and_then(|container| {
             let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
             let cgroup = container.cgroup_location().cloned();
@@ -78,7 +76,7 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
         });
         if made.is_err() {
             // The shim will have no entry for the container, so the container must not continue.
-            store.delete(id, true, warn)?;
+            store.delete(id, true, work.warn)?;
         }
         made
     })
@@ -91,16 +89,6 @@ struct Saved {
     options: Options,
     restoration: Restoration,
     has_terminal: bool,
-}
-
-/// All input of a restore except the checkpoint and the configuration.
-struct Manner<'a> {
-    work: &'a Work,
-    env: sys::Args,
-    fast_paths: FastPaths,
-    /// Whether the cgroup's path names a scope of systemd.
-    is_scope: bool,
-    warn: Warn<'a>,
 }
 
 impl Saved {
@@ -121,18 +109,10 @@ impl Saved {
         store: &Store,
         bundle: &Bundle,
         spec: Spec<'_>,
-        Manner { work, env, fast_paths, is_scope, warn }: Manner<'_>,
+        create: CreateOptions<'_>,
     ) -> Result<(), Failed> {
-        let own_work = own_work(&self.bundle);
+        let (warn, own_work) = (create.warn, own_work(&self.bundle));
         let named_work = Some(&self.options.criu_work_path).filter(|path| !path.is_empty());
-        let input = CreateInput {
-            place: &self.place,
-            bundle: &self.bundle,
-            options: &self.options,
-            // A variable of the environment sets criu's path.
-            env,
-            fast_paths,
-        };
         let criu = CriuOptions {
             images: &self.restoration.images,
             work: Some(named_work.unwrap_or(&own_work)),
@@ -146,7 +126,7 @@ impl Saved {
             pages: Pages::default(),
         };
         let options = RestoreOptions {
-            create: input.options(work, is_scope, warn),
+            create,
             criu,
             detach: true,
             no_subreaper: true,

@@ -57,13 +57,11 @@ fn exec(shim: &mut Shim, caller: Caller, place: &Place, key: u32, streams: Opene
         .map_err(|_| Status::invalid_argument("process: not UTF-8"))?;
     let job = Job { command: "exec", caller: Some(caller), kind: Kind::Exec { process: key } };
     shim.begin(&place.id, job, Some(streams), |work| {
-        let log = work.log();
-        let warn = |message: &str| log.warning(message);
         let options = ExecOptions {
             process: Some(ProcessDocument::Text { json: &document, terminal }),
             console: work.console(),
             fast_paths,
-            warn: container::Warn { record: &warn, print: &warn },
+            warn: work.warn,
             ..ExecOptions::default()
         };
         let container = work.store(place)?.container(&place.id)?;
