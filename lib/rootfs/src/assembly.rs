@@ -108,7 +108,7 @@ impl<'a> Assembly<'a> {
             }
             Mode::PerLayer => {
                 for layer in &layers.stack {
-                    let path = self.path_of(layer)?;
+                    let path = layers.path_of(layer)?;
                     self.attached.attach_layer(mapped(&path, user_namespace)?)?;
                 }
             }
@@ -121,12 +121,6 @@ impl<'a> Assembly<'a> {
             }
         }
         Ok(())
-    }
-
-    fn path_of(&self, layer: &Layer) -> Result<CString, Error> {
-        let parent = self.recipe.layers.parents.get(layer.parent);
-        let parent = parent.map(|parent| parent.to_string_lossy()).unwrap_or_default();
-        crate::layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))
     }
 
     /// Opens each layer and passes it to overlayfs, the top layer first. Only one descriptor is open at a time.
@@ -228,27 +222,16 @@ impl<'a> Assembly<'a> {
     }
 
     fn configure(&self, context: BorrowedFd<'_>) -> Result<(), Errno> {
-        let recipe = self.recipe;
-        if let Some(foreign) = &recipe.foreign {
-            return configure_foreign(context, foreign);
+        let (source, is_read_only) = self.recipe.source();
+        fsconfig_set_string(context, c"source", source)?;
+        if is_read_only {
+            fsconfig_set_flag(context, c"ro")?;
         }
-        fsconfig_set_string(context, c"source", c"dayfly")?;
-        if recipe.user_xattr {
-            fsconfig_set_flag(context, c"userxattr")?;
-        } else {
-            for (key, value) in recipe.settings() {
-                fsconfig_set_string(context, key, value)?;
+        for (key, value) in self.recipe.options() {
+            match value {
+                Some(value) => fsconfig_set_string(context, key, value)?,
+                None => fsconfig_set_flag(context, key)?,
             }
-        }
-        if recipe.layers.parents.len() > 1 {
-            // Makes inode numbers unique even if layers are on several filesystems.
-            fsconfig_set_string(context, c"xino", c"auto")?;
-        }
-        if recipe.volatile && recipe.upper == Upper::Directory {
-            fsconfig_set_flag(context, c"volatile")?;
-        }
-        if let Some(label) = &recipe.label {
-            fsconfig_set_string(context, c"context", label)?;
         }
         Ok(())
     }
@@ -279,21 +262,6 @@ impl<'a> Assembly<'a> {
         let _ = self.attached.detach();
         Assembled { counts: self.attached.counts, copies: core::mem::take(&mut self.parents) }
     }
-}
-
-/// Applies the overlay options that another program has specified.
-fn configure_foreign(context: BorrowedFd<'_>, foreign: &Foreign) -> Result<(), Errno> {
-    fsconfig_set_string(context, c"source", foreign.source.as_c_str())?;
-    if foreign.read_only {
-        fsconfig_set_flag(context, c"ro")?;
-    }
-    for (key, value) in &foreign.options {
-        match value {
-            Some(value) => fsconfig_set_string(context, key.as_c_str(), value.as_c_str())?,
-            None => fsconfig_set_flag(context, key.as_c_str())?,
-        }
-    }
-    Ok(())
 }
 
 /// Sets a directory of overlayfs: by descriptor, or by the descriptor's path in this process's procfs.

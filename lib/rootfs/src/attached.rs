@@ -22,13 +22,13 @@ use rustix::mount::{
 };
 use rustix::process::fchdir;
 use sys::Context;
-use sys::fs::c_path;
+use sys::fs::{c_path, open_dir};
 use sys::mount::{MountAttr, clone_with};
 
 use crate::files::Etc;
 use crate::layers::Layer;
 use crate::look;
-use crate::options::{Foreign, Recipe, Upper};
+use crate::options::{Recipe, Upper};
 use crate::remove::{names, open_directory, remove_all};
 use crate::top::Root;
 
@@ -159,15 +159,11 @@ impl Attached {
         filler: bool,
     ) -> Result<OwnedFd, crate::Error> {
         let data = data(recipe, &self.layers, filler)?;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let here = openat(CWD, c".", flags, Permissions::empty()).context("open", ".")?;
+        let here = open_dir(CWD, c".").context("open", ".")?;
         make_directory(self.places()?, OVERLAY).context("mkdir", "root")?;
         fchdir(self.places()?).context("fchdir", "mnt")?;
-        let (source, flags) = match &recipe.foreign {
-            Some(Foreign { source, read_only: true, .. }) => (&**source, MountFlags::RDONLY),
-            Some(Foreign { source, .. }) => (&**source, MountFlags::empty()),
-            None => (c"dayfly", MountFlags::empty()),
-        };
+        let (source, is_read_only) = recipe.source();
+        let flags = if is_read_only { MountFlags::RDONLY } else { MountFlags::empty() };
         let mounted = mount(source, OVERLAY, c"overlay", flags, data.as_c_str());
         let tree = mounted.and_then(|()| {
             self.mounts.push(String::from("root"));
@@ -280,30 +276,13 @@ fn data(recipe: &Recipe, layers: &[String], filler: bool) -> Result<CString, cra
         Upper::Directory => data.push_str(",upperdir=../upper,workdir=../work"),
         Upper::Tmpfs { .. } => data.push_str(",upperdir=t/upper,workdir=t/work"),
     }
-    if let Some(foreign) = &recipe.foreign {
-        for (key, value) in &foreign.options {
-            let _ = write!(data, ",{}", key.to_string_lossy());
-            match value.as_ref().map(|value| value.to_string_lossy()) {
-                Some(value) if value.contains(',') => _ = write!(data, "=\"{value}\""),
-                Some(value) => _ = write!(data, "={value}"),
-                None => {}
-            }
+    for (key, value) in recipe.options() {
+        let _ = write!(data, ",{}", key.to_string_lossy());
+        match value.map(|value| value.to_string_lossy()) {
+            Some(value) if value.contains(',') => _ = write!(data, "=\"{value}\""),
+            Some(value) => _ = write!(data, "={value}"),
+            None => {}
         }
-    } else if recipe.user_xattr {
-        data.push_str(",userxattr");
-    } else {
-        for (key, value) in recipe.settings() {
-            let _ = write!(data, ",{}={}", key.to_string_lossy(), value.to_string_lossy());
-        }
-    }
-    if recipe.layers.parents.len() > 1 && recipe.foreign.is_none() {
-        data.push_str(",xino=auto");
-    }
-    if recipe.volatile && recipe.upper == Upper::Directory {
-        data.push_str(",volatile");
-    }
-    if let Some(label) = &recipe.label {
-        let _ = write!(data, ",context=\"{}\"", label.to_string_lossy());
     }
     if data.len() > ROOM {
         return Err(sys::Error::new("mount", "overlay (options too long)", Errno::TOOBIG).into());
@@ -326,7 +305,7 @@ fn escaped(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Layers, Mode};
+    use crate::{Foreign, Layers, Mode};
 
     fn recipe(layers: usize, upper: Upper) -> Recipe {
         let lines: String = (0..layers).map(|n| format!("/l/{n}\n")).collect();

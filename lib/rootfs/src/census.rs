@@ -45,6 +45,17 @@ pub fn own_mount_namespace() -> Result<u64, sys::Error> {
     Ok(stat(PATH).context("stat", PATH)?.st_ino)
 }
 
+/// A census that is taken on first use.
+#[derive(Default)]
+pub(crate) struct LazyCensus(Option<Census>);
+
+impl LazyCensus {
+    pub fn get(&mut self) -> Result<&Census, sys::Error> {
+        let census = self.0.take().map_or_else(Census::take, Ok)?;
+        Ok(self.0.insert(census))
+    }
+}
+
 impl Census {
     /// Examines every process.
     ///

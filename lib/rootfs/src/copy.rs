@@ -26,7 +26,7 @@ use sys::mount::{MountAttr, attr, clone_with, mount_setattr};
 use crate::options::{Recipe, Upper};
 use crate::remove::{empty, names, open_directory, remove_at};
 use crate::upper::new_tmpfs;
-use crate::{Error, files, layers, shift};
+use crate::{Error, files, shift};
 
 const DIRECTORY: &CStr = c"copy";
 /// Prefixes of the extended attributes that overlayfs itself uses.
@@ -65,9 +65,7 @@ pub(crate) fn all(recipe: &Recipe) -> Result<OwnedFd, Error> {
         value: vec![0; ATTRIBUTES],
     };
     for layer in recipe.layers.stack.iter().rev() {
-        let parent = recipe.layers.parents.get(layer.parent);
-        let parent = parent.map(|parent| parent.to_string_lossy()).unwrap_or_default();
-        let path = layers::c_string(&format!("{parent}/{}", layer.name.to_string_lossy()))?;
+        let path = recipe.layers.path_of(layer)?;
         let from = open_directory(CWD.as_fd(), &path).context("open", path.to_string_lossy())?;
         copier.links.clear();
         copier.directory(from.as_fd(), place.as_fd(), b"")?;

@@ -26,7 +26,7 @@ use sys::Context;
 use sys::identity::Identity;
 
 use crate::Error;
-use crate::census::{Census, own_mount_namespace};
+use crate::census::{LazyCensus, own_mount_namespace};
 use crate::owner::{Owner, Presence};
 
 const OWNER: &str = "owner";
@@ -114,7 +114,7 @@ pub enum User {
 #[derive(Default)]
 pub struct Judge {
     /// A snapshot of the host's processes, taken on first use, once for all directories.
-    census: Option<Census>,
+    census: LazyCensus,
 }
 
 impl Judge {
@@ -136,7 +136,7 @@ impl Judge {
     /// If the host's processes cannot be read.
     pub fn is_out_of_sight(&mut self, mount_namespace: u64) -> Result<bool, Error> {
         let own = own_mount_namespace()?;
-        Ok(self.census()?.is_out_of_sight(mount_namespace, own))
+        Ok(self.census.get()?.is_out_of_sight(mount_namespace, own))
     }
 
     fn user(&mut self, links: &Links, presence: Presence) -> Result<Option<User>, Error> {
@@ -146,7 +146,7 @@ impl Judge {
         if links.boot.as_ref().is_some_and(|then| boot().is_ok_and(|now| *then != now)) {
             return Ok(None);
         }
-        let census = self.census()?;
+        let census = self.census.get()?;
         if let Some(pid) = links.process.and_then(|identity| census.find(identity)) {
             return Ok(Some(User::Process(pid)));
         }
@@ -157,14 +157,6 @@ impl Judge {
         };
         let is_gone = presence.is_final(mount_namespace, census)?;
         Ok((!is_gone).then_some(User::Container))
-    }
-
-    fn census(&mut self) -> Result<&Census, Error> {
-        let census = match self.census.take() {
-            Some(census) => census,
-            None => Census::take()?,
-        };
-        Ok(self.census.insert(census))
     }
 }
 

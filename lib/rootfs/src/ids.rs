@@ -7,7 +7,6 @@
 //! uses ids of the range (`census.rs`).
 
 mod grants;
-mod judge;
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -24,12 +23,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sys::Context;
 
 pub use grants::{Config, Grants, granted_to};
-use judge::{Judge, State};
 
 use crate::Error;
 pub use crate::census::RANGE;
-use crate::census::own_mount_namespace;
+use crate::census::{Census, LazyCensus, own_mount_namespace};
 pub use crate::owner::Owner;
+use crate::owner::Presence;
 use crate::remove::{names, open_directory};
 
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
@@ -173,7 +172,7 @@ impl Leases {
         let Some(lease) = self.lease_of(first) else { return Ok(false) };
         Ok(lease.owner.directory == owner.directory
             && lease.mount_namespace == own_mount_namespace()?
-            && Judge::default().census()?.inhabitant(first).is_none())
+            && Census::take()?.inhabitant(first).is_none())
     }
 
     /// Replaces the owner in a link by another owner of the same directory; returns false if another process has
@@ -231,19 +230,22 @@ impl Leases {
         self.free(|_| true).map(|freed| freed.ranges)
     }
 
+    /// Frees those meant ranges whose owners no longer exist, and which no process uses.
     fn free(&self, is_meant: impl Fn(&Lease) -> bool) -> Result<Freed, Error> {
-        // The lock ensures that the link that is unlinked is the one that was examined.
         let _lock = self.lock()?;
-        let mut judge = Judge::default();
+        let mut census = LazyCensus::default();
         let mut freed = Freed::default();
         for lease in self.list()?.iter().filter(|lease| is_meant(lease)) {
-            match judge.state(lease)? {
-                State::Taken => {}
-                State::Inhabited(pid) => freed.inhabitant = Some(pid),
-                State::Gone => {
-                    self.unlink(&lease.first.to_string())?;
-                    freed.ranges += 1;
-                }
+            let presence = lease.owner.is_there();
+            if presence == Presence::There {
+                continue;
+            }
+            let census = census.get()?;
+            if let Some(pid) = census.inhabitant(lease.first) {
+                freed.inhabitant = Some(pid);
+            } else if presence.is_final(lease.mount_namespace, census)? {
+                self.unlink(&lease.first.to_string())?;
+                freed.ranges += 1;
             }
         }
         Ok(freed)

@@ -2,6 +2,7 @@
 //! group.
 
 use alloc::ffi::CString;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -85,6 +86,12 @@ impl Layers {
     /// Returns whether there are no layers. A parsed list always has some.
     pub fn is_empty(&self) -> bool {
         self.stack.is_empty()
+    }
+
+    /// The path of a layer of the stack.
+    pub(crate) fn path_of(&self, layer: &Layer) -> Result<CString, Error> {
+        let parent = self.parents.get(layer.parent).map(|parent| parent.to_string_lossy());
+        c_string(&format!("{}/{}", parent.unwrap_or_default(), layer.name.to_string_lossy()))
     }
 
     /// Groups the paths of layers by their mounts. In `all`, the top layer comes first.

@@ -69,9 +69,38 @@ impl Recipe {
 
     /// Returns the options of overlayfs other than its layers. Without an upper layer, the only option is `index`,
     /// because metadata-only copies need an upper layer.
-    pub(crate) fn settings(&self) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
+    fn settings(&self) -> impl Iterator<Item = (&'static CStr, &'static CStr)> {
         let writable = self.upper != Upper::None;
         SETTINGS.into_iter().filter(move |(key, _)| writable || *key == c"index")
+    }
+
+    /// The source of the overlay, and whether it is read-only.
+    pub(crate) fn source(&self) -> (&CStr, bool) {
+        let foreign = self.foreign.as_ref().map(|foreign| (&*foreign.source, foreign.read_only));
+        foreign.unwrap_or((c"dayfly", false))
+    }
+
+    /// The options of the overlay except its directories; those without a value are flags.
+    pub(crate) fn options(&self) -> Vec<(&CStr, Option<&CStr>)> {
+        if let Some(foreign) = &self.foreign {
+            let options = foreign.options.iter();
+            return options.map(|(key, value)| (key.as_c_str(), value.as_deref())).collect();
+        }
+        let mut options: Vec<(&CStr, Option<&CStr>)> = Vec::new();
+        if self.user_xattr {
+            options.push((c"userxattr", None));
+        } else {
+            options.extend(self.settings().map(|(key, value)| (key, Some(value))));
+        }
+        if self.layers.parents.len() > 1 {
+            // Makes inode numbers unique even if layers are on several filesystems.
+            options.push((c"xino", Some(c"auto")));
+        }
+        if self.volatile && self.upper == Upper::Directory {
+            options.push((c"volatile", None));
+        }
+        options.extend(self.label.as_deref().map(|label| (c"context", Some(label))));
+        options
     }
 }
 
