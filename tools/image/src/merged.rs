@@ -3,7 +3,7 @@
 use crate::error::{Error, Result, ensure};
 use crate::store::Rights;
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, open, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
@@ -13,6 +13,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use sys::fs::open_dir;
 
 /// The maximum number of symbolic links in a path, as in the kernel.
 const LINKS: usize = 40;
@@ -75,9 +76,7 @@ impl Merged {
     /// # Errors
     /// Those of opening the directories.
     pub fn open<'a>(layers: impl Iterator<Item = &'a Path>, rights: Rights) -> Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open =
-            |path| open(path, flags, Mode::empty()).map(Rc::new).map_err(Error::at("open", path));
+        let open = |path| open_dir(CWD, path).map(Rc::new).map_err(Error::at("open", path));
         let layers = layers.map(open).collect::<Result<_>>()?;
         Ok(Self { layers, opaque: rights.opaque(), looked_up: Rc::default() })
     }

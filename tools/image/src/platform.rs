@@ -85,33 +85,3 @@ pub fn choose<'a>(manifests: &'a [Descriptor], wanted: &Platform) -> Result<&'a 
         }
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::digest::Digest;
-
-    fn entry(platform: Option<&str>) -> Descriptor {
-        let digest = Digest::of(platform.unwrap_or_default().as_bytes());
-        let platform = platform.map(|text| Platform::parse(text).expect("platform"));
-        Descriptor { platform, ..Descriptor::new("", digest, 0) }
-    }
-
-    #[test]
-    fn the_platform_asked_for_is_taken() {
-        let all = [entry(Some("linux/arm/v6")), entry(Some("linux/arm/v7")), entry(Some("amd64"))];
-        let chosen = |text: &str| choose(&all, &Platform::parse(text).expect("platform"));
-        assert_eq!(chosen("linux/arm/v7").expect("v7").digest, all[1].digest);
-        assert_eq!(chosen("linux/arm").expect("arm").digest, all[0].digest);
-        assert_eq!(chosen("x86_64").expect("amd64").digest, all[2].digest);
-        let error = chosen("s390x").expect_err("none").to_string();
-        assert!(error.contains("linux/arm/v6, linux/arm/v7, linux/amd64"), "{error}");
-    }
-
-    #[test]
-    fn the_only_image_need_not_name_a_platform() {
-        assert!(choose(&[entry(None)], &Platform::host()).is_ok());
-        assert!(choose(&[entry(None), entry(None)], &Platform::host()).is_err());
-        assert!(Platform::parse("a/b/c/d").is_err());
-    }
-}

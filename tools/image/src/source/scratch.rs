@@ -2,10 +2,10 @@
 
 use super::read_up_to;
 use crate::error::{Error, Result, ensure, unfit};
-use crate::unpack::{Compression, LONG_WINDOW, Limits, TRUST, has_valid_sum, window};
+use crate::unpack::{Compression, Decoder, LONG_WINDOW, Limits, TRUST, has_valid_sum, window};
 use report::interrupt;
 use std::fs::File;
-use std::io::{BufReader, ErrorKind, Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::path::Path;
 
 /// The length of a tar header.
@@ -48,23 +48,15 @@ pub fn plain(
     let length = file.metadata().map_err(Error::at("read", path))?.len();
     let to = scratch.join("plain");
     file.rewind().map_err(Error::at("read", path))?;
-    match Compression::of(&start) {
-        Some(Compression::Gzip) => {
-            let reader = flate2::bufread::MultiGzDecoder::new(BufReader::new(file));
-            copy(reader, Some(length), path, &to, limits)
+    if Compression::of(&start).is_none() {
+        return Ok(file);
+    }
+    let mut decoder = Decoder::new(file, LONG_WINDOW).map_err(Error::at("read", path))?;
+    match copy(&mut decoder, Some(length), path, &to, limits) {
+        Err(Error::System { cause, .. }) if window::is_too_long(&cause) => {
+            Err(window::refused(path.display(), decoder.reader().buffer()))
         }
-        Some(Compression::Zstd) => {
-            let mut reader =
-                zstd::stream::read::Decoder::new(file).map_err(Error::at("read", path))?;
-            reader.window_log_max(LONG_WINDOW).map_err(Error::at("read", path))?;
-            match copy(&mut reader, Some(length), path, &to, limits) {
-                Err(Error::System { cause, .. }) if window::is_too_long(&cause) => {
-                    Err(window::refused(path.display(), reader.get_ref().buffer()))
-                }
-                result => result,
-            }
-        }
-        None => Ok(file),
+        result => result,
     }
 }
 

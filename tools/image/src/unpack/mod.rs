@@ -34,6 +34,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+pub use stream::Decoder;
 use stream::{BUFFER, Stream};
 use tree::{Place, Tree};
 

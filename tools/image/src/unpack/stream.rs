@@ -28,15 +28,23 @@ impl Read for Blob<'_> {
     }
 }
 
-enum Decoder<'a> {
-    Plain(BufReader<Blob<'a>>),
-    Gzip(Box<flate2::bufread::MultiGzDecoder<BufReader<Blob<'a>>>>),
-    Zstd(zstd::stream::read::Decoder<'a, BufReader<Blob<'a>>>),
+/// What reads a file or a blob, decompressed if necessary.
+pub enum Decoder<R: Read> {
+    /// As it is.
+    Plain(BufReader<R>),
+    /// Of gzip.
+    Gzip(Box<flate2::bufread::MultiGzDecoder<BufReader<R>>>),
+    /// Of zstd.
+    Zstd(zstd::stream::read::Decoder<'static, BufReader<R>>),
 }
 
-impl<'a> Decoder<'a> {
-    fn new(blob: Blob<'a>, window: u32) -> io::Result<Self> {
-        let mut reader = BufReader::with_capacity(BUFFER, blob);
+impl<R: Read> Decoder<R> {
+    /// Begins to read; [`Compression`] is known by the first bytes.
+    ///
+    /// # Errors
+    /// If these cannot be read.
+    pub fn new(source: R, window: u32) -> io::Result<Self> {
+        let mut reader = BufReader::with_capacity(BUFFER, source);
         let start = reader.fill_buf()?;
         match Compression::of(start) {
             Some(Compression::Gzip) => {
@@ -52,8 +60,8 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Returns the reader of the blob, whose buffer has the bytes that are not decompressed yet.
-    fn reader(&mut self) -> &mut BufReader<Blob<'a>> {
+    /// The reader of the source, whose buffer has the bytes that are not decompressed yet.
+    pub fn reader(&mut self) -> &mut BufReader<R> {
         match self {
             Self::Plain(reader) => reader,
             Self::Gzip(decoder) => decoder.get_mut(),
@@ -62,7 +70,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-impl Read for Decoder<'_> {
+impl<R: Read> Read for Decoder<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(reader) => reader.read(buffer),
@@ -74,7 +82,7 @@ impl Read for Decoder<'_> {
 
 /// The archive in a blob.
 pub struct Stream<'a> {
-    decoder: Decoder<'a>,
+    decoder: Decoder<Blob<'a>>,
     hash: Hashed<()>,
     /// The number of bytes counted so far.
     length: u64,
