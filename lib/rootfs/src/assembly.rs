@@ -11,14 +11,13 @@
 //! Changes are written to `upper` in the container's directory. This directory is not id-mapped: its files belong to
 //! the host's ids of the container. If the root is read-only, a small tmpfs provides mount points that the layers lack.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode as Permissions, mkdirat};
+use rustix::fs::{CWD, Mode as Permissions};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, OpenTreeFlags, fsconfig_create, fsconfig_set_fd, fsconfig_set_flag,
@@ -29,8 +28,9 @@ use sys::mount::{MountAttr, MountAttrFlags, attr, mount_setattr, propagation};
 
 use crate::attached::{Attached, Counts};
 use crate::files::{ETC, Etc};
-use crate::layers::{Layer, open_directory, open_layer};
+use crate::layers::{open_directory, open_layer};
 use crate::options::{Foreign, Recipe};
+use crate::remove::make_directory;
 use crate::top::Root;
 use crate::upper::{self, Changes};
 use crate::{Error, Mode, Upper, copy, look};
@@ -161,10 +161,8 @@ impl<'a> Assembly<'a> {
     fn filler(&self) -> Result<OwnedFd, Error> {
         let object = || format!("{}/empty", self.recipe.directory.to_string_lossy());
         let directory = open_directory(&self.recipe.directory).context("open", object())?;
-        match mkdirat(&directory, c"empty", Permissions::from_raw_mode(0o755)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => return Err(sys::Error::new("mkdir", object(), errno).into()),
-        }
+        let mode = Permissions::from_raw_mode(0o755);
+        make_directory(&directory, c"empty", mode).context("mkdir", object())?;
         Ok(open_layer(directory.as_fd(), c"empty").context("open", object())?)
     }
 

@@ -1,25 +1,30 @@
 //! Errors of layers and id ranges.
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::fmt;
 
 use crate::home::User;
 use crate::layers::MOST_LAYERS;
 use crate::mode::Mode;
 
 /// The reason why a root filesystem or an id range is not available.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
-    System(sys::Error),
+    #[error("{0}")]
+    System(#[from] sys::Error),
     /// The recipe has no layers.
+    #[error("a root filesystem needs at least one layer")]
     NoLayers,
     /// There are more layers than overlayfs supports.
+    #[error("{0} layers are too many: overlayfs takes {most}", most = MOST_LAYERS)]
     TooManyLayers(usize),
     /// A layer's path is not absolute.
+    #[error("layer {0:?} is not an absolute path")]
     BadLayer(String),
     /// The store has no image of this name.
+    #[error("no image {reference} in {store}{}", but(alike))]
     NoImage {
         /// The directory of the store.
         store: String,
@@ -29,27 +34,34 @@ pub enum Error {
         alike: Vec<String>,
     },
     /// Several images have names with this ending, or digests with this beginning.
+    #[error("image {reference} may be {}: name one in full", names.join(" or "))]
     AmbiguousImage {
         /// The given reference.
         reference: String,
         /// Some of the matching names.
         names: Vec<String>,
     },
-    /// The kernel is too old for the requested mode.
+    /// The kernel is too old for the requested mode. The number of ranges.
+    #[error(
+        "rootfs mode {} needs Linux {}.{}, this is {}.{}",
+        mode.name(), mode.needs().0, mode.needs().1, has.0, has.1
+    )]
     Kernel {
         /// The requested mode.
         mode: Mode,
         /// The version of the running kernel.
         has: (u32, u32),
     },
-    /// All id ranges are in use.
-    NoRange {
-        /// The number of ranges.
-        ranges: u32,
-    },
+    /// All id .0 are in use.
+    #[error(
+        "all {0} .0 of ids are in use (`dayfly rootfs ids` lists them; /etc/subuid and /etc/subgid grant more)"
+    )]
+    NoRange(u32),
     /// The configuration of id ranges is unusable.
+    #[error("{0}")]
     Ids(String),
     /// The directory for the changes of a container belongs to another container.
+    #[error("{directory} has the files of container {whose}, {}", in_use(user))]
     InUse {
         /// The directory.
         directory: String,
@@ -60,64 +72,23 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::System(error) => error.fmt(f),
-            Self::NoLayers => f.write_str("a root filesystem needs at least one layer"),
-            Self::TooManyLayers(count) => {
-                write!(f, "{count} layers are too many: overlayfs takes {MOST_LAYERS}")
-            }
-            Self::BadLayer(path) => write!(f, "layer {path:?} is not an absolute path"),
-            Self::NoImage { store, reference, alike } if !alike.is_empty() => {
-                write!(f, "no image {reference} in {store}, but {}", alike.join(" and "))
-            }
-            Self::NoImage { store, reference, .. } => {
-                write!(f, "no image {reference} in {store}: \"dayfly image ls\" lists the images")
-            }
-            Self::AmbiguousImage { reference, names } => {
-                write!(f, "image {reference} may be {}: name one in full", names.join(" or "))
-            }
-            Self::Kernel { mode, has: (major, minor) } => {
-                let (needs, minor_needed) = mode.needs();
-                let name = mode.name();
-                write!(
-                    f,
-                    "rootfs mode {name} needs Linux {needs}.{minor_needed}, this is {major}.{minor}"
-                )
-            }
-            Self::NoRange { ranges } => write!(
-                f,
-                "all {ranges} ranges of ids are in use (`dayfly rootfs ids` lists them; /etc/subuid and \
-                 /etc/subgid grant more)"
-            ),
-            Self::Ids(text) => f.write_str(text),
-            Self::InUse { directory, whose, user: User::Process(pid) } => write!(
-                f,
-                "{directory} has the files of container {whose}, whose process {} still runs: kill it, or \
-                 use another id or another store",
-                pid.as_raw_nonzero()
-            ),
-            Self::InUse { directory, whose, user: User::Container } => write!(
-                f,
-                "{directory} has the files of container {whose}, which may be in another mount namespace: \
-                 delete that container, or use another id or another store"
-            ),
-        }
+/// The images that may be meant instead.
+fn but(alike: &[String]) -> String {
+    match alike {
+        [] => String::from(": \"dayfly image ls\" lists the images"),
+        alike => format!(", but {}", alike.join(" and ")),
     }
 }
 
-impl core::error::Error for Error {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::System(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<sys::Error> for Error {
-    fn from(error: sys::Error) -> Self {
-        Self::System(error)
+fn in_use(user: &User) -> String {
+    match user {
+        User::Process(pid) => format!(
+            "whose process {} still runs: kill it, or use another id or another store",
+            pid.as_raw_nonzero()
+        ),
+        User::Container => String::from(
+            "which may be in another mount namespace: delete that container, or use another id or \
+             another store",
+        ),
     }
 }

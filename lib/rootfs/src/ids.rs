@@ -15,8 +15,8 @@ use core::time::Duration;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, FlockOperation, Mode as Permissions, OFlags, fchmod, fstat, mkdirat,
-    openat, readlinkat, symlinkat, unlinkat,
+    AtFlags, CWD, FileType, FlockOperation, Mode as Permissions, OFlags, fchmod, fstat, openat,
+    readlinkat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -29,7 +29,7 @@ pub use crate::census::RANGE;
 use crate::census::{Census, LazyCensus, own_mount_namespace};
 pub use crate::owner::Owner;
 use crate::owner::Presence;
-use crate::remove::{names, open_directory};
+use crate::remove::{make_directory, names, open_directory};
 
 /// The time to wait for a process that a killed command has left behind. Such a process exits as soon as it notices
 /// that the command has exited.
@@ -81,10 +81,7 @@ impl Leases {
         let open = || openat(CWD, path, flags, Permissions::empty());
         let directory = match open() {
             Err(Errno::NOENT) => {
-                match mkdirat(CWD, path, Permissions::RWXU) {
-                    Ok(()) | Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(sys::Error::new("mkdir", path, errno).into()),
-                }
+                make_directory(CWD, path, Permissions::RWXU).context("mkdir", path)?;
                 let directory = open().context("open", path)?;
                 fchmod(&directory, Permissions::RWXU).context("chmod", path)?;
                 directory
@@ -113,7 +110,7 @@ impl Leases {
         }
         self.sweep()?;
         let ranges = grants.count();
-        self.try_take(grants, owner)?.ok_or(Error::NoRange { ranges })
+        self.try_take(grants, owner)?.ok_or(Error::NoRange(ranges))
     }
 
     /// Leases the range with the first id `first`; returns `first`. The owner's directory must exist and be locked by
@@ -156,14 +153,9 @@ impl Leases {
 
     /// Leases one range; returns false if it is in use.
     fn take_one(&self, first: u32, owner: &Owner, text: &str) -> Result<bool, Error> {
-        let name = first.to_string();
-        match symlinkat(text, &self.directory, name.as_str()) {
-            Ok(()) => return Ok(true),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(sys::Error::new("symlink", self.object(&name), errno).into()),
-        }
         // A killed command may have leased the range for the same directory, which this process now owns.
-        Ok(self.is_former(first, owner)? && self.exchange(first, owner, text)?)
+        Ok(self.link(first, text)?
+            || self.is_former(first, owner)? && self.exchange(first, owner, text)?)
     }
 
     /// Returns whether a range was leased by an earlier owner of the same directory, and no process uses ids of the
@@ -182,8 +174,13 @@ impl Leases {
         if self.lease_of(first).is_none_or(|lease| lease.owner.directory != owner.directory) {
             return Ok(false);
         }
+        self.unlink(&first.to_string())?;
+        self.link(first, text)
+    }
+
+    /// Takes a range, unless somebody has it.
+    fn link(&self, first: u32, text: &str) -> Result<bool, Error> {
         let name = first.to_string();
-        self.unlink(&name)?;
         match symlinkat(text, &self.directory, name.as_str()) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
@@ -341,7 +338,7 @@ mod tests {
         assert!(!taken.contains(&grants.shared().unwrap()), "the shared range is nobody's own");
         assert!(taken.iter().all(|first| (first - FIRST).is_multiple_of(RANGE)));
         let ninth = owner(&dir, "ninth");
-        assert_eq!(leases.take(&grants, &ninth), Err(Error::NoRange { ranges: 8 }));
+        assert_eq!(leases.take(&grants, &ninth), Err(Error::NoRange(8)));
         let list = leases.list().unwrap();
         assert_eq!(list.len(), 8);
         leases.give_back(list[0].first, &list[0].owner).unwrap();

@@ -212,14 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_layers() {
-        let lines = |count: usize| (0..count).map(|n| format!("/l/{n}\n")).collect::<String>();
-        assert_eq!(Layers::of_store(&lines(500)).unwrap().len(), 500);
-        assert_eq!(Layers::of_store(&lines(501)), Err(Error::TooManyLayers(501)));
-        assert_eq!(Layers::of_store("\n"), Err(Error::NoLayers));
-    }
-
-    #[test]
     fn paths_are_absolute_and_plain() {
         for bad in ["a", "/", "/a/../b", "/a//b", "/./a"] {
             assert_eq!(Layers::of_store(bad), Err(Error::BadLayer(bad.into())), "{bad}");

@@ -128,14 +128,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip() {
-        for mode in Mode::ALL {
-            assert_eq!(Mode::parse(mode.name()), Some(mode));
-        }
-        assert_eq!(Mode::parse("auto"), None);
-    }
-
-    #[test]
     fn the_ladder_by_version() {
         let layers = Layers::of_store("/usr/bin\n/usr/lib\n").unwrap();
         let rung = |version| Mode::choose(version, &layers, false);

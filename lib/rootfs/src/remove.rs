@@ -8,9 +8,11 @@ use core::mem::MaybeUninit;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, chmod, fchmod, openat, renameat, unlinkat,
+    AtFlags, CWD, Mode as Permissions, OFlags, RawDir, chmod, fchmod, mkdirat, openat, renameat,
+    unlinkat,
 };
 use rustix::io::Errno;
+use rustix::path::Arg;
 use sys::Context;
 
 /// The maximum number of open directories while a tree is removed. Directories at a greater depth are first moved up.
@@ -210,6 +212,18 @@ pub(crate) fn open_directory(at: BorrowedFd<'_>, path: &CStr) -> Result<OwnedFd,
     openat(at, path, flags, Permissions::empty())
 }
 
+/// Makes a directory, unless it is there already.
+pub(crate) fn make_directory(
+    at: impl AsFd,
+    path: impl Arg,
+    mode: Permissions,
+) -> Result<(), Errno> {
+    match mkdirat(at, path, mode) {
+        Err(Errno::EXIST) => Ok(()),
+        result => result,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,34 +263,6 @@ mod tests {
         remove(&top);
         assert!(Path::new("/etc").exists());
         remove(&top);
-    }
-
-    /// Earlier versions moved deep directories to a directory of this name, which they skipped and did not expect to be
-    /// anything else.
-    #[test]
-    fn no_name_protects_from_removal() {
-        const NAME: &str = ".dayfly-deeper";
-        let top = top_of("names");
-        let shapes: [fn(&Path); 6] = [
-            |top| fs::write(top.join(NAME), "x").unwrap(),
-            |top| fs::write(descend(top, 3).join(NAME), "x").unwrap(),
-            |top| fs::write(descend(top, 70).join(NAME), "x").unwrap(),
-            |top| symlink("/etc", top.join(NAME)).unwrap(),
-            |top| {
-                fs::create_dir_all(top.join(NAME).join("0")).unwrap();
-                fs::write(top.join(NAME).join("0/file"), "x").unwrap();
-                descend(top, 140);
-            },
-            |top| {
-                descend(&top.join(NAME), 140);
-                fs::create_dir(descend(top, 70).join(NAME)).unwrap();
-            },
-        ];
-        for shape in shapes {
-            fs::create_dir(&top).unwrap();
-            shape(&top);
-            remove(&top);
-        }
     }
 
     #[test]

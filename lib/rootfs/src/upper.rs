@@ -4,8 +4,7 @@ use alloc::ffi::CString;
 use alloc::format;
 
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode as Permissions, chmodat, chownat, mkdirat};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, Mode as Permissions, chmodat, chownat};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, fsconfig_create, fsconfig_set_string, fsmount, fsopen,
 };
@@ -15,6 +14,7 @@ use sys::mount::MountAttrFlags;
 use crate::files::{self, Etc};
 use crate::layers::{open_directory, open_layer};
 use crate::options::{Recipe, Upper};
+use crate::remove::make_directory;
 use crate::top::Root;
 
 /// The directories of the upper layer.
@@ -51,13 +51,8 @@ pub(crate) fn make(recipe: &Recipe, root: &Root, etc: Etc) -> Result<Option<Chan
     };
     let at = at.context("open", &place)?;
     for (name, mode) in [(c"upper", 0o755), (c"work", 0o700)] {
-        match mkdirat(&at, name, Permissions::from_raw_mode(mode)) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(errno) => {
-                let object = format!("{place}/{}", name.to_string_lossy());
-                return Err(sys::Error::new("mkdir", object, errno));
-            }
-        }
+        let object = format_args!("{place}/{}", name.to_string_lossy());
+        make_directory(&at, name, Permissions::from_raw_mode(mode)).context("mkdir", object)?;
     }
     let flags = AtFlags::SYMLINK_NOFOLLOW;
     chownat(&at, c"upper", Some(root.uid), Some(root.gid), flags).context("chown", &place)?;

@@ -107,7 +107,7 @@ impl Cgroup {
             let legacy = location.legacy.iter().map(|legacy| &legacy.place);
             let first = legacy.chain(&location.unified).next();
             let directory = first.map_or("", Place::directory).to_string();
-            return Err(Error::Gone { directory });
+            return Err(Error::Gone(directory));
         }
         Ok(cgroup)
     }
@@ -238,12 +238,19 @@ impl Cgroup {
     /// # Errors
     /// Failing system calls; [`Error::Systemd`].
     pub fn add(&self, pid: i32) -> Result<(), Error> {
-        let legacy = self.legacy.iter().map(|legacy| &legacy.directory);
-        let mut all = legacy.chain(self.unified.as_ref().map(|unified| &unified.directory));
-        match (all.try_for_each(|directory| processes::join(directory, pid)), self.user_unit()) {
+        match (
+            self.directories().try_for_each(|directory| processes::join(directory, pid)),
+            self.user_unit(),
+        ) {
             (Err(error), Some(unit)) if error.is_permission() => scope::attach(unit, pid),
             (result, _) => result,
         }
+    }
+
+    /// The directories in all hierarchies, that of cgroup v2 last.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = &Directory> {
+        let legacy = self.legacy.iter().map(|legacy| &legacy.directory);
+        legacy.chain(self.unified.as_ref().map(|unified| &unified.directory))
     }
 
     /// Returns whether the cgroup is a scope of a user's systemd, in which case [`Cgroup::add`] may have to call that
@@ -368,9 +375,7 @@ impl Cgroup {
         // Another program may have created the directory in the v1 freezer hierarchy only, so it is checked separately.
         match self.freezer_directory() {
             Some(freezer) if !self.is_new(freezer) => match self.freezer_state()? {
-                FreezerState::Frozen => {
-                    Err(Error::Frozen { directory: freezer.path().to_string() })
-                }
+                FreezerState::Frozen => Err(Error::Frozen(freezer.path().to_string())),
                 _ => Ok(()),
             },
             _ => Ok(()),

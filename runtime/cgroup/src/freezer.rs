@@ -126,7 +126,7 @@ fn freeze_unified(directory: &Directory, deadline: Deadline) -> Result<(), Error
     if wait::event(directory, "frozen", 1, deadline)? {
         Ok(())
     } else {
-        Err(Error::NotFreezing { directory: directory.path().to_string() })
+        Err(Error::NotFreezing(directory.path().to_string()))
     }
 }
 
@@ -149,5 +149,5 @@ fn freeze_legacy(directory: &Directory, deadline: Deadline) -> Result<(), Error>
             wait::moment(Duration::from_millis(1));
         }
     }
-    Err(Error::NotFreezing { directory: directory.path().to_string() })
+    Err(Error::NotFreezing(directory.path().to_string()))
 }

@@ -71,7 +71,7 @@ impl Hierarchies {
         }
         hierarchies.legacy.sort_unstable();
         if hierarchies.unified.is_none() && hierarchies.legacy.is_empty() {
-            return Err(Error::NotMounted { root: root.to_string() });
+            return Err(Error::NotMounted(root.to_string()));
         }
         Ok(hierarchies)
     }

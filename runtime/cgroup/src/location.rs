@@ -124,7 +124,7 @@ impl Location {
     ) -> Result<Self, Error> {
         let wanted = cgroups_path.filter(|path| !path.is_empty()).unwrap_or(id);
         if !wanted.starts_with('/') && wanted.split(':').count() == 3 {
-            return Err(Error::SystemdPath { path: wanted.to_string() });
+            return Err(Error::SystemdPath(wanted.to_string()));
         }
         let path = clean(wanted)?;
         match wanted.starts_with('/') {
@@ -223,6 +223,11 @@ impl Location {
     /// Returns whether the location is on cgroup v2 only.
     pub fn is_unified(&self) -> bool {
         self.legacy.is_empty()
+    }
+
+    /// The places in all hierarchies, that of cgroup v2 first.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Place> {
+        self.unified.iter().chain(self.legacy.iter().map(|legacy| &legacy.place))
     }
 
     /// Returns the directory in the v1 hierarchy that has `controller`.
@@ -423,25 +428,6 @@ mod tests {
             std::fs::write(top.join(at).join("memory.max"), "max\n").unwrap();
         }
         std::fs::remove_dir_all(top).unwrap();
-    }
-
-    #[test]
-    fn sub_cgroups() {
-        let location = absolute(&hybrid(), "/a").unwrap();
-        let sub = location.sub(None, "s/t").unwrap();
-        assert_eq!(sub.unified.as_ref().unwrap().path(), "/a/s/t");
-        assert_eq!(sub.of(Controller::Memory).unwrap().path(), "/a/s/t");
-        let sub = location.sub(Some("memory,cpu"), "s").unwrap();
-        assert_eq!(sub.unified.as_ref().unwrap().path(), "/a");
-        assert_eq!(sub.of(Controller::Memory).unwrap().path(), "/a/s");
-        assert_eq!(sub.of(Controller::Cpuacct).unwrap().path(), "/a/s");
-        assert_eq!(sub.of(Controller::Devices).unwrap().path(), "/a");
-        assert_eq!(location.sub(None, "/").unwrap(), location);
-        assert!(location.sub(None, "../b").is_err());
-        assert!(location.sub(Some("pids"), "s").is_err());
-        assert!(location.sub(Some("bogus"), "s").is_err());
-        assert_eq!(location.sub(Some("cpu"), "/").unwrap(), location);
-        assert!(location.sub(Some("bogus"), "/").is_err());
     }
 
     #[test]

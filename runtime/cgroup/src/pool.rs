@@ -290,9 +290,7 @@ fn lock(size: &Size) -> Result<OwnedFd, Error> {
 /// Converts ENOENT to [`Error::NoPool`].
 fn no_pool(error: Error, size: &Size) -> Error {
     match error {
-        Error::System(error) if error.errno == Errno::NOENT => {
-            Error::NoPool { pool: size.name.clone() }
-        }
+        Error::System(error) if error.errno == Errno::NOENT => Error::NoPool(size.name.clone()),
         error => error,
     }
 }

@@ -23,7 +23,7 @@ impl Cgroup {
         v1::find(&self.legacy, Controller::Devices)
             .or_else(|| self.legacy.first().map(|legacy| &legacy.directory))
             .or_else(|| self.unified.as_ref().map(|unified| &unified.directory))
-            .ok_or_else(|| Error::Gone { directory: "".into() })
+            .ok_or_else(|| Error::Gone("".into()))
     }
 
     /// Returns the processes in the cgroup itself, without those in the cgroups below it.

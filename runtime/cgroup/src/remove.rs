@@ -42,13 +42,11 @@ impl Cgroup {
     /// # Errors
     /// Failing system calls. If the cgroup is not empty, it is kept, without an error.
     pub fn remove_empty(location: &Location) -> Result<(), Error> {
-        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
-        let places = location.unified.iter().chain(legacy);
         let unit = location.unified.as_ref().and_then(|place| place.path().rsplit('/').next());
         if unit.is_some_and(|name| scope::is_loaded(&Instance::System, name)) {
             return Ok(());
         }
-        let all: Vec<_> = places.filter(|place| !place.path().is_empty()).collect();
+        let all: Vec<_> = location.places().filter(|place| !place.path().is_empty()).collect();
         let deadline = Deadline::after(GRACE);
         loop {
             let busy = busy_of(&all.iter().map(|place| place.directory()).collect::<Vec<_>>())?;
@@ -88,9 +86,7 @@ impl Cgroup {
 
     /// Returns the open directory whose path is `path`, if there is one.
     fn opened(&self, path: &str) -> Option<&Directory> {
-        let unified = self.unified.iter().map(|unified| &unified.directory);
-        let mut all = unified.chain(self.legacy.iter().map(|legacy| &legacy.directory));
-        all.find(|directory| directory.path() == path)
+        self.directories().find(|directory| directory.path() == path)
     }
 
     /// Removes what is left of a cgroup, with its processes. For a scope, its unit must have ended.
@@ -98,8 +94,7 @@ impl Cgroup {
     /// # Errors
     /// Those of [`Cgroup::delete`].
     pub fn delete_directories(location: &Location) -> Result<(), Error> {
-        let legacy = location.legacy.iter().map(|legacy| &legacy.place);
-        let all: Vec<_> = location.unified.iter().chain(legacy).map(Place::directory).collect();
+        let all: Vec<_> = location.places().map(Place::directory).collect();
         let busy = busy_of(&all)?;
         if busy.is_empty() {
             return Ok(());

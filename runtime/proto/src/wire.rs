@@ -2,7 +2,6 @@
 //! (protobuf.dev/programming-guides/encoding).
 
 use alloc::vec::Vec;
-use core::fmt;
 
 /// The maximum nesting depth, which is more than our messages need.
 const DEEPEST: u8 = 16;
@@ -12,39 +11,30 @@ const GREATEST_NUMBER: u32 = (1 << 29) - 1;
 const LONGEST_VARINT: usize = 10;
 
 /// The reason why bytes are not a valid message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     /// The bytes end within a field.
+    #[error("the message ends within a field")]
     Short,
     /// A number has more than 64 bits.
+    #[error("a number has more than 64 bits")]
     Long,
     /// A field has an invalid number.
+    #[error("a field has an impossible number")]
     Number,
     /// A field has an unknown wire type, or is a group, which proto3 does not support.
+    #[error("a field is of an unknown kind")]
     Kind,
     /// A string is not UTF-8.
+    #[error("a string is not UTF-8")]
     Text,
     /// Messages are nested too deeply.
+    #[error("messages are nested too deep")]
     Deep,
     /// A field is repeated more than [`MOST`](crate::message::MOST) times.
+    #[error("a field is repeated too often")]
     Many,
 }
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Short => "the message ends within a field",
-            Self::Long => "a number has more than 64 bits",
-            Self::Number => "a field has an impossible number",
-            Self::Kind => "a field is of an unknown kind",
-            Self::Text => "a string is not UTF-8",
-            Self::Deep => "messages are nested too deep",
-            Self::Many => "a field is repeated too often",
-        })
-    }
-}
-
-impl core::error::Error for Malformed {}
 
 /// The value of a field on the wire. The message definition determines how it is interpreted.
 #[derive(Debug, Clone)]

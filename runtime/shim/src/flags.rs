@@ -3,7 +3,6 @@
 
 use alloc::format;
 use alloc::string::String;
-use core::fmt::{self, Display};
 
 /// The arguments that containerd passes to the program. A text is empty if its flag is missing.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,17 +32,22 @@ pub struct Flags<'a> {
 }
 
 /// The reason why the arguments are invalid.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal<'a> {
     /// `-h`, `-help`: not an error, but the program does nothing else.
+    #[error("flag: help requested")]
     Help,
     /// An unknown flag.
+    #[error("flag provided but not defined: -{0}")]
     Unknown(&'a str),
     /// The last argument is a flag whose value is missing.
+    #[error("flag needs an argument: -{0}")]
     Missing(&'a str),
     /// A boolean flag and its value, which is neither true nor false.
+    #[error("invalid boolean value {1:?} for -{0}: parse error")]
     NotBoolean(&'a str, &'a str),
     /// A flag with three dashes, or with an empty name.
+    #[error("bad flag syntax: {0}")]
     Syntax(&'a str),
 }
 
@@ -148,20 +152,6 @@ impl Refusal<'_> {
         match self {
             Self::Help => 0,
             _ => 2,
-        }
-    }
-}
-
-impl Display for Refusal<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Help => f.write_str("flag: help requested"),
-            Self::Unknown(name) => write!(f, "flag provided but not defined: -{name}"),
-            Self::Missing(name) => write!(f, "flag needs an argument: -{name}"),
-            Self::NotBoolean(name, value) => {
-                write!(f, "invalid boolean value {value:?} for -{name}: parse error")
-            }
-            Self::Syntax(argument) => write!(f, "bad flag syntax: {argument}"),
         }
     }
 }

@@ -95,7 +95,7 @@ impl Group {
         };
         let exists = is_there(&directory);
         if clos.is_some() && Schemata::of(rdt).text.is_empty() && !exists {
-            return Err(Error::NoClass { directory });
+            return Err(Error::NoClass(directory));
         }
         Ok(Self {
             root: root.to_string(),

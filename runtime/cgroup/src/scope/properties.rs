@@ -70,9 +70,8 @@ pub(crate) fn of_resources(
             list.push(Property::number(name, or_infinity(limit)));
         }
         if unified {
-            if let Some(low) = memory.reservation.filter(|low| *low != 0) {
-                list.push(Property::number("MemoryLow", or_infinity(low)));
-            }
+            let low = memory.reservation.filter(|low| *low != 0);
+            list.extend(low.map(|low| Property::number("MemoryLow", or_infinity(low))));
             // If swap is limited without a memory limit, no property is set: the code that writes the files reads the
             // current memory limit, or reports why the value is invalid.
             if let Ok(Some(swap)) = weight::swap(memory.swap.unwrap_or(0), limit) {

@@ -1,21 +1,27 @@
 //! Errors of requests to systemd.
 
+use alloc::format;
 use alloc::string::String;
-use core::fmt;
 
 use crate::systemd::dbus;
 
 /// The reason why a request to systemd failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// systemd is not the init system of this host.
+    /// systemd is not the init system of this host. The path at which the bus was expected; `None` if XDG_RUNTIME_DIR is not set.
+    #[error(
+        "systemd not running on this host, cannot use systemd cgroups manager: there is no /run/systemd/system"
+    )]
     Absent,
     /// The bus of a user's systemd was not found.
-    NoUserBus {
-        /// The path at which the bus was expected; `None` if XDG_RUNTIME_DIR is not set.
-        path: Option<String>,
-    },
+    #[error(
+        "could not detect DBUS_SESSION_BUS_ADDRESS from the environment, and {}: install the package dbus-user-session \
+         and log in again (not by su or sudo), or use --cgroup-manager cgroupfs in a delegated cgroup",
+        no_bus(.0)
+    )]
+    NoUserBus(Option<String>),
     /// `linux.cgroupsPath` does not describe a valid unit.
+    #[error("invalid cgroup path {path:?}: {reason}")]
     BadPath {
         /// The path as given.
         path: String,
@@ -23,15 +29,18 @@ pub enum Error {
         reason: &'static str,
     },
     /// A call failed.
+    #[error("systemd: {call} {unit}: {cause}{}", hint(cause))]
     Call {
         /// The name of the call.
         call: &'static str,
         /// The unit, or the instance of systemd, that the call concerned.
         unit: String,
         /// The D-Bus error.
+        #[source]
         cause: dbus::Error,
     },
     /// A unit failed to start.
+    #[error("error creating systemd unit `{unit}`: got `{result}`; see `journalctl -u {unit}`")]
     Job {
         /// The unit.
         unit: String,
@@ -39,6 +48,7 @@ pub enum Error {
         result: String,
     },
     /// An annotation `org.systemd.property.*` is invalid.
+    #[error("annotation {annotation}: {reason}")]
     Annotation {
         /// The annotation's key and value.
         annotation: String,
@@ -54,53 +64,19 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absent => f.write_str(
-                "systemd not running on this host, cannot use systemd cgroups manager: there is no \
-                 /run/systemd/system",
-            ),
-            Self::NoUserBus { path } => {
-                f.write_str(
-                    "could not detect DBUS_SESSION_BUS_ADDRESS from the environment, and ",
-                )?;
-                match path {
-                    Some(path) => write!(f, "there is no {path}")?,
-                    None => f.write_str("XDG_RUNTIME_DIR is not set, either")?,
-                }
-                f.write_str(
-                    ": install the package dbus-user-session and log in again (not by su or sudo), or \
-                     use --cgroup-manager cgroupfs in a delegated cgroup",
-                )
-            }
-            Self::BadPath { path, reason } => write!(f, "invalid cgroup path {path:?}: {reason}"),
-            Self::Call { call, unit, cause } => {
-                write!(f, "systemd: {call} {unit}: {cause}")?;
-                match cause {
-                    dbus::Error::Stalled { .. } => f.write_str(
-                        ": D-Bus or systemd is stuck; `systemctl list-jobs` and \
-                         `journalctl -b -u dbus` show more (with --user for a user's instance)",
-                    ),
-                    _ => Ok(()),
-                }
-            }
-            Self::Job { unit, result } => write!(
-                f,
-                "error creating systemd unit `{unit}`: got `{result}`; see `journalctl -u {unit}`"
-            ),
-            Self::Annotation { annotation, reason } => {
-                write!(f, "annotation {annotation}: {reason}")
-            }
-        }
+fn no_bus(path: &Option<String>) -> String {
+    match path {
+        Some(path) => format!("there is no {path}"),
+        None => String::from("XDG_RUNTIME_DIR is not set, either"),
     }
 }
 
-impl core::error::Error for Error {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            Self::Call { cause, .. } => Some(cause),
-            _ => None,
+fn hint(cause: &dbus::Error) -> &'static str {
+    match cause {
+        dbus::Error::Stalled { .. } => {
+            ": D-Bus or systemd is stuck; `systemctl list-jobs` and `journalctl -b -u dbus` show \
+             more (with --user for a user's instance)"
         }
+        _ => "",
     }
 }

@@ -142,19 +142,6 @@ mod tests {
     }
 
     #[test]
-    fn scopes_of_a_user_are_below_the_user_s_systemd() {
-        let cgroup = "/user.slice/user-1000.slice/user@1000.service".to_string();
-        let instance = Instance::User { bus: "unix:path=/run/user/1000/bus".into(), cgroup };
-        let path = |text| Unit::parse(Some(text), "id", instance.clone()).unwrap().path();
-        let above = "/user.slice/user-1000.slice/user@1000.service/user.slice";
-        assert_eq!(path("user.slice:libpod:0af3"), format!("{above}/libpod-0af3.scope"));
-        assert_eq!(path(":libpod:0af3"), format!("{above}/libpod-0af3.scope"));
-        assert_eq!(path(""), format!("{above}/dayfly-id.scope"));
-        let pod = "user-libpod_pod_7.slice:libpod:9";
-        assert_eq!(path(pod), format!("{above}/user-libpod_pod_7.slice/libpod-9.scope"));
-    }
-
-    #[test]
     fn other_paths_are_refused() {
         let long = format!("a.slice:p:{}", "x".repeat(250));
         for bad in [

@@ -2,6 +2,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use core::fmt::Display;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use spec::resources::{
@@ -86,6 +87,10 @@ fn given<T: Default + PartialEq>(value: Option<T>) -> Option<T> {
     value.filter(|value| *value != T::default())
 }
 
+fn set_given(directory: &Directory, file: &str, value: Option<impl Display>) -> Result<(), Error> {
+    Ok(value.map_or(Ok(()), |value| directory.write(file, value))?)
+}
+
 /// Returns whether any setting requires the memory controller.
 fn asks(memory: &Memory) -> bool {
     let Memory {
@@ -114,9 +119,7 @@ fn memory(directory: &Directory, memory: &Memory) -> Result<(), Error> {
         ignore(Errno::NOENT, directory.write("memory.use_hierarchy", 1))?;
     }
     memory_and_swap(directory, given(memory.limit), given(memory.swap))?;
-    if let Some(bytes) = given(memory.reservation) {
-        directory.write("memory.soft_limit_in_bytes", bytes)?;
-    }
+    set_given(directory, "memory.soft_limit_in_bytes", given(memory.reservation))?;
     if let Some(bytes) = given(memory.kernel) {
         // This limit has been deprecated since Linux 5.4 and has had no effect since 5.16. The specification allows
         // runtimes to ignore it.
@@ -158,10 +161,7 @@ fn memory_and_swap(
         if let Some(memory) = memory {
             memory_limit(directory, memory)?;
         }
-        return match swap {
-            Some(swap) => Ok(directory.write(SWAP_LIMIT, swap)?),
-            None => Ok(()),
-        };
+        return set_given(directory, SWAP_LIMIT, swap);
     };
     let is_rise = swap < 0 || directory.read_number(LIMIT)? < swap.unsigned_abs();
     if is_rise {
@@ -216,20 +216,14 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
     let late_period = early(directory, "cpu.cfs_period_us", cpu.period, cpu.quota)?;
     let burst = cpu.burst.filter(|_| directory.has("cpu.cfs_burst_us"));
     let late_burst = early(directory, "cpu.cfs_burst_us", burst, cpu.quota)?;
-    if let Some(quota) = cpu.quota {
-        directory.write("cpu.cfs_quota_us", quota)?;
-    }
-    late(directory, "cpu.cfs_period_us", late_period)?;
-    late(directory, "cpu.cfs_burst_us", late_burst)?;
-    if let Some(idle) = cpu.idle {
-        directory.write("cpu.idle", idle)?;
-    }
+    set_given(directory, "cpu.cfs_quota_us", cpu.quota)?;
+    set_given(directory, "cpu.cfs_period_us", late_period)?;
+    set_given(directory, "cpu.cfs_burst_us", late_burst)?;
+    set_given(directory, "cpu.idle", cpu.idle)?;
     let period = cpu.realtime_period;
     let late_period = early(directory, "cpu.rt_period_us", period, cpu.realtime_runtime)?;
-    if let Some(runtime) = cpu.realtime_runtime {
-        directory.write("cpu.rt_runtime_us", runtime)?;
-    }
-    late(directory, "cpu.rt_period_us", late_period)
+    set_given(directory, "cpu.rt_runtime_us", cpu.realtime_runtime)?;
+    set_given(directory, "cpu.rt_period_us", late_period)
 }
 
 /// Writes a value whose validity depends on the current value of another file. `other` is the value that will be
@@ -245,14 +239,6 @@ fn early(
     match directory.write(file, number) {
         Err(error) if error.errno == Errno::INVAL && other.is_some() => Ok(value),
         result => Ok(result.map(|()| None)?),
-    }
-}
-
-/// Writes the value returned by [`early`], if there is one.
-fn late(directory: &Directory, file: &str, value: Option<u64>) -> Result<(), Error> {
-    match value {
-        Some(number) => Ok(directory.write(file, number)?),
-        None => Ok(()),
     }
 }
 

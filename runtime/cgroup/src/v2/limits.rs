@@ -30,8 +30,8 @@ pub(crate) fn set(directory: &Directory, resources: &Resources) -> Result<(), Er
         rdma: rdma_limits,
         unified: files,
     } = resources;
-    if let Some(limit) = task_limits.as_ref().and_then(|pids| pids.limit) {
-        pids(directory, limit)?;
+    if let Some(tasks) = task_limits.as_ref().and_then(|pids| pids.limit) {
+        limit(directory, "pids.max", OrMax(task_limit(tasks)))?;
     }
     if let Some(limits) = memory_limits {
         memory(directory, limits)?;
@@ -45,7 +45,10 @@ pub(crate) fn set(directory: &Directory, resources: &Resources) -> Result<(), Er
     }
     hugetlb(directory, hugepage_limits)?;
     if !rdma_limits.is_empty() {
-        rdma(directory, rdma_limits.iter())?;
+        let file = open(directory, "rdma.max", OFlags::WRONLY)?;
+        for (device, limits) in rdma_limits {
+            write_rdma(&file, device, limits)?;
+        }
     }
     for (name, value) in files {
         unified(directory, name, value)?;
@@ -124,11 +127,6 @@ impl Display for OrMax {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < 0 { f.write_str("max") } else { self.0.fmt(f) }
     }
-}
-
-/// Sets the task limit; a negative number means unlimited.
-fn pids(directory: &Directory, tasks: i64) -> Result<(), Error> {
-    limit(directory, "pids.max", OrMax(task_limit(tasks)))
 }
 
 /// Converts a task limit. Since runtime-spec 1.3 (config-linux.md, PIDs), 0 is a limit; before that version, some
@@ -231,11 +229,10 @@ fn bandwidth(directory: &Directory, cpu: &Cpu) -> Result<Option<String>, Error> 
 }
 
 fn cpuset(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
-    if !cpu.cpus.is_empty() {
-        limit(directory, "cpuset.cpus", &cpu.cpus)?;
-    }
-    if !cpu.mems.is_empty() {
-        limit(directory, "cpuset.mems", &cpu.mems)?;
+    for (file, list) in [("cpuset.cpus", &cpu.cpus), ("cpuset.mems", &cpu.mems)] {
+        if !list.is_empty() {
+            limit(directory, file, list)?;
+        }
     }
     Ok(())
 }
@@ -305,17 +302,6 @@ pub(crate) fn check_page_size(page_size: &str) -> Result<(), Error> {
     }
     let reason = format!("invalid page size {page_size:?}: use one such as 2MB or 1GB");
     Err(Error::Invalid { setting: "hugepageLimits", reason })
-}
-
-fn rdma<'a>(
-    directory: &Directory,
-    devices: impl Iterator<Item = (&'a String, &'a Rdma)>,
-) -> Result<(), Error> {
-    let file = open(directory, "rdma.max", OFlags::WRONLY)?;
-    for (device, limits) in devices {
-        write_rdma(&file, device, limits)?;
-    }
-    Ok(())
 }
 
 /// Writes one line to rdma.max, whose format is the same on v1 and v2.

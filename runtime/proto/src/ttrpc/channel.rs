@@ -1,7 +1,6 @@
 //! A socket that transfers frames; used by both sides of a connection.
 
 use alloc::vec::Vec;
-use core::fmt;
 
 use rustix::buffer::spare_capacity;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,27 +17,18 @@ pub(super) const FULL: usize = 1 << 20;
 const KEPT: usize = 64 << 10;
 
 /// The reason why a connection can no longer be used. The connection must be dropped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// The peer has closed the connection.
+    #[error("the other side has closed the connection")]
     Ended,
     /// A system call failed.
+    #[error("connection: {0}")]
     Failed(Errno),
     /// All stream ids of the connection were used, so a new connection is needed.
+    #[error("the connection has used all of its stream ids")]
     Exhausted,
 }
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ended => f.write_str("the other side has closed the connection"),
-            Self::Failed(errno) => write!(f, "connection: {errno}"),
-            Self::Exhausted => f.write_str("the connection has used all of its stream ids"),
-        }
-    }
-}
-
-impl core::error::Error for Closed {}
 
 /// A received frame.
 #[derive(Debug)]

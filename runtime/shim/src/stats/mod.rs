@@ -5,8 +5,7 @@
 //! (`cgroups.Mode`), a hybrid host counts as v1. The fields `network` and `cgroup_stats` are optional in the Go module.
 //! Neither shim sets them; other programs do.
 //!
-//! The kubelet queries each container about every ten seconds. For speed, files are read into one buffer, and their
-//! values are parsed directly into the fields.
+//! The kubelet queries each container about every ten seconds. For speed, values are parsed directly into the fields.
 
 mod v1;
 mod v2;
@@ -26,7 +25,7 @@ use proto::messages::metrics_v1::{RdmaEntry, RdmaStat};
 /// reports that error as `NotFound`, and containerd skips the task. Otherwise, if a system call fails.
 pub fn metrics(location: &Location) -> Result<Any, Error> {
     match location.is_unified() {
-        true => Ok(Any::pack(&v2::metrics(&mut Files::unified(location)?)?)),
+        true => Ok(Any::pack(&v2::metrics(&Files::unified(location)?)?)),
         false => Ok(Any::pack(&v1::metrics(location)?)),
     }
 }
@@ -52,10 +51,10 @@ fn counters<M: Message>(text: &str) -> M {
 }
 
 /// Reads rdma.current and rdma.max (cgroup-v2.rst, "RDMA"), whose lines are `DEVICE hca_handle=N hca_object=N`.
-fn rdma(files: &mut Files) -> Result<RdmaStat, Error> {
-    let mut devices = |name: &str| -> Result<Vec<RdmaEntry>, Error> {
-        let lines = files.text(name)?.unwrap_or_default().lines();
-        Ok(lines.filter_map(rdma_entry).collect())
+fn rdma(files: &Files) -> Result<RdmaStat, Error> {
+    let devices = |name: &str| -> Result<Vec<RdmaEntry>, Error> {
+        let text = files.text(name)?.unwrap_or_default();
+        Ok(text.lines().filter_map(rdma_entry).collect())
     };
     Ok(RdmaStat { current: devices("rdma.current")?, limit: devices("rdma.max")? })
 }

@@ -25,21 +25,22 @@ pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
     let mut is_there = false;
     for legacy in &location.legacy {
         for controller in legacy.controllers.iter() {
-            let mut files = match Files::legacy(location, controller) {
+            let files = match Files::legacy(location, controller) {
                 Ok(files) => files,
                 Err(Error::Gone { .. }) => break,
                 Err(error) => return Err(error),
             };
             is_there = true;
-            let files = &mut files;
+            let files = &files;
             match controller {
                 Controller::Cpuacct => *usage = cpu_usage(files)?,
                 Controller::Cpu => {
-                    *throttling = counters(files.text("cpu.stat")?.unwrap_or_default());
+                    *throttling = counters(&files.text("cpu.stat")?.unwrap_or_default());
                 }
                 Controller::Memory => {
                     metrics.memory = memory(files)?;
-                    metrics.memory_oom_control = files.text("memory.oom_control")?.map(counters);
+                    metrics.memory_oom_control =
+                        files.text("memory.oom_control")?.map(|text| counters(&text));
                 }
                 Controller::Pids => metrics.pids = pids(files)?,
                 Controller::Blkio => metrics.blkio = Some(blkio(files)?),
@@ -51,13 +52,13 @@ pub(super) fn metrics(location: &Location) -> Result<Metrics, Error> {
     }
     match is_there {
         true => Ok(metrics),
-        false => Err(Error::Gone { directory: location.directory().into() }),
+        false => Err(Error::Gone(location.directory().into())),
     }
 }
 
-fn cpu_usage(files: &mut Files) -> Result<CPUUsage, Error> {
+fn cpu_usage(files: &Files) -> Result<CPUUsage, Error> {
     let mut usage = CPUUsage { total: number(files, "cpuacct.usage")?, ..CPUUsage::default() };
-    for (key, value) in stats::keys(files.text("cpuacct.stat")?.unwrap_or_default()) {
+    for (key, value) in stats::keys(&files.text("cpuacct.stat")?.unwrap_or_default()) {
         match key {
             "user" => usage.user = value.saturating_mul(NANOSECONDS_A_TICK),
             "system" => usage.kernel = value.saturating_mul(NANOSECONDS_A_TICK),
@@ -77,9 +78,9 @@ fn pids(files: &Files) -> Result<Option<PidsStat>, Error> {
     Ok(Some(PidsStat { current, limit: if limit == u64::MAX { 0 } else { limit } }))
 }
 
-fn memory(files: &mut Files) -> Result<Option<MemoryStat>, Error> {
+fn memory(files: &Files) -> Result<Option<MemoryStat>, Error> {
     let Some(text) = files.text("memory.stat")? else { return Ok(None) };
-    let mut stat: MemoryStat = counters(text);
+    let mut stat: MemoryStat = counters(&text);
     // Accounting of swap and of kernel memory may be disabled; in that case their values are zero.
     stat.usage = Some(memory_entry(files, "memory")?);
     stat.swap = Some(memory_entry(files, "memory.memsw")?);
@@ -111,12 +112,12 @@ fn hugetlb(files: &Files) -> Result<Vec<HugetlbStat>, Error> {
 
 /// Reads the files of the I/O scheduler CFQ (before Linux 5.0). If they are empty, reads the files of I/O throttling,
 /// which exist on every kernel. Files whose values include descendants (Linux 4.16) are preferred.
-fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
+fn blkio(files: &Files) -> Result<BlkIOStat, Error> {
     let mut stat = BlkIOStat::default();
     for (prefix, suffix) in
         [("blkio", "_recursive"), ("blkio.throttle", "_recursive"), ("blkio.throttle", "")]
     {
-        let mut read = |name: &str| table(files, &format!("{prefix}.{name}{suffix}"));
+        let read = |name: &str| table(files, &format!("{prefix}.{name}{suffix}"));
         stat.io_serviced_recursive = read("io_serviced")?;
         if stat.io_serviced_recursive.is_empty() {
             continue;
@@ -139,7 +140,7 @@ fn blkio(files: &mut Files) -> Result<BlkIOStat, Error> {
 
 /// Parses lines of the form `MAJOR:MINOR [OPERATION] VALUE`. The total at the end is skipped. Returns no entries if the
 /// file is missing.
-fn table(files: &mut Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
+fn table(files: &Files, name: &str) -> Result<Vec<BlkIOEntry>, Error> {
     let line = |line: &str| {
         let mut words = line.split_whitespace();
         let (major, minor) = stats::device(words.next()?)?;

@@ -13,7 +13,7 @@ use proto::messages::metrics_v2::{
 use super::{counters, number, rdma};
 
 /// Reads all metrics. The part of a missing controller is zero or left out.
-pub(super) fn metrics(files: &mut Files) -> Result<Metrics, Error> {
+pub(super) fn metrics(files: &Files) -> Result<Metrics, Error> {
     Ok(Metrics {
         pids: Some(PidsStat {
             current: number(files, "pids.current")?,
@@ -24,20 +24,20 @@ pub(super) fn metrics(files: &mut Files) -> Result<Metrics, Error> {
         rdma: Some(rdma(files)?),
         io: Some(IOStat { usage: io(files)?, psi: pressure(files, "io.pressure")? }),
         hugetlb: hugetlb(files)?,
-        memory_events: files.text("memory.events")?.map(counters),
+        memory_events: files.text("memory.events")?.map(|text| counters(&text)),
         network: Vec::new(),
     })
 }
 
-fn cpu(files: &mut Files) -> Result<CPUStat, Error> {
-    let mut stat: CPUStat = counters(files.text("cpu.stat")?.unwrap_or_default());
+fn cpu(files: &Files) -> Result<CPUStat, Error> {
+    let mut stat: CPUStat = counters(&files.text("cpu.stat")?.unwrap_or_default());
     stat.psi = pressure(files, "cpu.pressure")?;
     Ok(stat)
 }
 
-fn memory(files: &mut Files) -> Result<MemoryStat, Error> {
+fn memory(files: &Files) -> Result<MemoryStat, Error> {
     let Some(text) = files.text("memory.stat")? else { return Ok(MemoryStat::default()) };
-    let mut stat: MemoryStat = counters(text);
+    let mut stat: MemoryStat = counters(&text);
     stat.usage = number(files, "memory.current")?;
     stat.usage_limit = number(files, "memory.max")?;
     // memory.peak exists since Linux 5.19, and its counterpart for swap since Linux 6.5.
@@ -51,7 +51,7 @@ fn memory(files: &mut Files) -> Result<MemoryStat, Error> {
 
 /// Parses io.stat, which contains one line per device, such as `8:0 rbytes=4096 …`. Before 6.0, the kernel wrote no
 /// newline after a device without values, so a device may also begin in the middle of a line.
-fn io(files: &mut Files) -> Result<Vec<IOEntry>, Error> {
+fn io(files: &Files) -> Result<Vec<IOEntry>, Error> {
     let mut entries: Vec<IOEntry> = Vec::new();
     for line in files.text("io.stat")?.unwrap_or_default().lines() {
         let mut device = None;
@@ -75,12 +75,12 @@ fn io(files: &mut Files) -> Result<Vec<IOEntry>, Error> {
     Ok(entries)
 }
 
-fn hugetlb(files: &mut Files) -> Result<Vec<HugeTlbStat>, Error> {
+fn hugetlb(files: &Files) -> Result<Vec<HugeTlbStat>, Error> {
     let mut sizes = Vec::new();
     for pagesize in stats::huge_page_sizes() {
         let events = files.text(&format!("hugetlb.{pagesize}.events"))?;
         sizes.push(HugeTlbStat {
-            failcnt: stats::key(events.unwrap_or_default(), "max").unwrap_or(0),
+            failcnt: stats::key(&events.unwrap_or_default(), "max").unwrap_or(0),
             current: number(files, &format!("hugetlb.{pagesize}.current"))?,
             max: number(files, &format!("hugetlb.{pagesize}.max"))?,
             pagesize,
@@ -90,7 +90,7 @@ fn hugetlb(files: &mut Files) -> Result<Vec<HugeTlbStat>, Error> {
 }
 
 /// Reads pressure stall information (accounting/psi.rst). Returns `None` before Linux 4.20, or if PSI is disabled.
-fn pressure(files: &mut Files, name: &str) -> Result<Option<PSIStats>, Error> {
+fn pressure(files: &Files, name: &str) -> Result<Option<PSIStats>, Error> {
     let Some(text) = files.text(name)? else { return Ok(None) };
     let line = |kind: &str| {
         let data = text.lines().find_map(|line| line.strip_prefix(kind)?.strip_prefix(' '))?;

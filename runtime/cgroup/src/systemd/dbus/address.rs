@@ -38,7 +38,7 @@ impl Address {
                 "abstract" => unescape(value).map(Self::Abstract),
                 _ => None,
             })
-            .ok_or_else(|| Error::Address { address: address.to_string() })
+            .ok_or_else(|| Error::Address(address.to_string()))
     }
 }
 

@@ -133,7 +133,7 @@ impl Bus {
             let line = String::from_utf8_lossy(&line).trim_end().to_string();
             self.accepted = line == "OK" || line.starts_with("OK ");
             if !self.accepted && line != "DATA" {
-                return Err(Error::Rejected { answer: line });
+                return Err(Error::Rejected(line));
             }
         }
         Ok(true)
@@ -348,7 +348,7 @@ fn of_bus(member: &str, arguments: Vec<Value>) -> Call<'_> {
 }
 
 fn stalled(patience: Duration) -> Error {
-    Error::Stalled { waited: patience.as_millis().try_into().unwrap_or(u32::MAX) }
+    Error::Stalled(patience.as_millis().try_into().unwrap_or(u32::MAX))
 }
 
 #[cfg(test)]

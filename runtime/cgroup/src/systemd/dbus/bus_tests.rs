@@ -15,19 +15,19 @@ fn call() -> Call<'static> {
 fn a_bus_that_stalls_at_the_door_is_an_error_soon() {
     let (socket, _thread) = fake::serve("", |_| Vec::new());
     let error = within_bounds(|| over(socket)).unwrap_err();
-    assert_eq!(error, Error::Stalled { waited: 200 });
+    assert_eq!(error, Error::Stalled(200));
     let (socket, _thread) = fake::serve("OK 1\r\n", |_| Vec::new());
     let error = within_bounds(|| over(socket)).unwrap_err();
-    assert_eq!(error, Error::Stalled { waited: 200 });
+    assert_eq!(error, Error::Stalled(200));
 }
 
 #[test]
 fn auth_rejection_is_reported() {
     let (socket, _thread) = fake::serve("DATA\r\nREJECTED EXTERNAL\r\n", |_| Vec::new());
     let error = over(socket).unwrap_err();
-    assert_eq!(error, Error::Rejected { answer: "REJECTED EXTERNAL".into() });
+    assert_eq!(error, Error::Rejected("REJECTED EXTERNAL".into()));
     let (socket, _thread) = fake::serve("REJECTED ANONYMOUS\r\n", |_| Vec::new());
-    assert_eq!(over(socket).unwrap_err(), Error::Rejected { answer: "REJECTED ANONYMOUS".into() });
+    assert_eq!(over(socket).unwrap_err(), Error::Rejected("REJECTED ANONYMOUS".into()));
     let (socket, other) = fake::pair();
     drop(other);
     assert_eq!(over(socket).unwrap_err(), Error::Closed);
@@ -41,7 +41,7 @@ fn a_service_without_a_bus_is_not_greeted() {
     let mut bus = Bus::over(socket, false, SHORT).unwrap();
     bus.subscribe("type='signal'");
     bus.queue(&call());
-    assert_eq!(bus.send_queued(), Err(Error::Stalled { waited: 200 }));
+    assert_eq!(bus.send_queued(), Err(Error::Stalled(200)));
     assert_eq!(fake::arrived(&peer), AUTHENTICATION);
     fake::say(&peer, b"OK 1\r\n");
     bus.send_queued().unwrap();
