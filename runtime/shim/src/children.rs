@@ -97,7 +97,7 @@ impl Shim {
             },
             Kind::Restore { process } => match (result, self.tasks.of_process(process)) {
                 (Err(why), Some(task)) if is_cut_off(&why) => {
-                    return self.sweep(task.key, has_claimed, command, caller, why);
+                    return self.sweep(task.init().key, has_claimed, command, caller, why);
                 }
                 (result, _) => self.restored(process, result),
             },
@@ -108,17 +108,17 @@ impl Shim {
             Kind::Exec { process } => self.started(process, result.map(|answer| made(&answer))),
             Kind::Freeze { task, on } => result.map(|_| self.frozen(task, on)),
             Kind::Checkpoint { task, images } => result.map(|_| {
-                if let Some(id) = self.tasks.by_key(task).map(|task| task.id.clone()) {
+                if let Some(id) = self.tasks.of_process(task).map(|task| task.id.clone()) {
                     self.publish(Event::checkpointed(&id, &images));
                 }
                 Empty {}.encode()
             }),
             Kind::Clear { task } => return self.cleared(task),
-            Kind::Delete { task } => match (result, self.tasks.by_key(task)) {
-                (Ok(_), Some(task)) => {
-                    let process = task.init().key;
+            Kind::Delete { task } => match (result, self.tasks.of_process(task)) {
+                (Ok(_), Some(_)) => {
                     if let Some(caller) = caller {
-                        self.await_output(PendingDelete { caller, process, is_init: true });
+                        let delete = PendingDelete { caller, process: task };
+                        self.await_output(delete);
                     }
                     return;
                 }
@@ -140,26 +140,24 @@ impl Shim {
             }
         };
         let pid = made.pid;
-        let init = self.adopt(key, made)?;
+        self.adopt(key, made)?;
         self.tell_of_creation(key, pid);
-        self.set_stage(init, Stage::Created);
-        self.tell(init);
+        self.set_stage(key, Stage::Created);
+        self.tell(key);
         Ok(CreateTaskResponse { pid }.encode())
     }
 
     /// Completes the Create call of a container that Start will restore. The container's root
     /// filesystem is now mounted.
     pub(crate) fn admitted(&mut self, key: u32) -> Vec<u8> {
-        if let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) {
-            self.set_stage(init, Stage::Created);
-        }
+        self.set_stage(key, Stage::Created);
         self.tell_of_creation(key, 0);
         CreateTaskResponse { pid: 0 }.encode()
     }
 
     /// Publishes the event of a container's creation.
     fn tell_of_creation(&mut self, key: u32, pid: u32) {
-        let created = self.tasks.task_by_key_mut(key).and_then(|task| task.created.take());
+        let created = self.tasks.task_of_process_mut(key).and_then(|task| task.created.take());
         if let Some(created) = created {
             self.publish(Event::create(&TaskCreate { pid, ..created }));
         }
@@ -177,19 +175,15 @@ impl Shim {
     /// container are running.
     fn restored(&mut self, key: u32, result: Result<Vec<u8>, Status>) -> Result<Vec<u8>, Status> {
         let made = result.and_then(|answer| CreateAnswer::decode(&answer));
-        let task = self.tasks.of_process(key).map_or(0, |task| task.key);
-        let adopted = made.and_then(|made| self.adopt(task, made));
-        self.started(key, adopted.map(|_| None))
+        let adopted = made.and_then(|made| self.adopt(key, made));
+        self.started(key, adopted.map(|()| None))
     }
 
-    /// Stores what a worker has reported about the container that it created. Returns the key of init.
-    fn adopt(&mut self, key: u32, made: CreateAnswer) -> Result<u32, Status> {
+    /// Stores what a worker has reported about the container that it created.
+    fn adopt(&mut self, key: u32, made: CreateAnswer) -> Result<(), Status> {
         let CreateAnswer { pid, owns_pid_namespace, starts_plainly, cgroup } = made;
-        let Some(init) = self.tasks.by_key(key).map(|task| task.init().key) else {
-            return Err(Status::not_found("container"));
-        };
-        self.born(init, pid);
-        let Some(task) = self.tasks.task_by_key_mut(key) else {
+        self.born(key, pid);
+        let Some(task) = self.tasks.task_of_process_mut(key) else {
             return Err(Status::not_found("container"));
         };
         task.owns_pid_namespace = owns_pid_namespace;
@@ -206,7 +200,7 @@ impl Shim {
         {
             self.daemon.log.warning(format_args!("{}: {error}", task.id));
         }
-        Ok(init)
+        Ok(())
     }
 
     /// Handles the end of a start. If the start succeeded, init runs its program, or the process of
@@ -322,7 +316,7 @@ impl Shim {
     }
 
     fn frozen(&mut self, key: u32, on: bool) -> Vec<u8> {
-        if let Some(task) = self.tasks.task_by_key_mut(key) {
+        if let Some(task) = self.tasks.task_of_process_mut(key) {
             task.is_paused = on;
             let id = task.id.clone();
             match on {
@@ -365,29 +359,28 @@ impl Shim {
             return;
         }
         task.clearing = Clearing::UnderWay;
-        let (place, key) = (task.place(), task.key);
-        let job = Job { command: "kill", caller: None, kind: Kind::Clear { task: key } };
+        let place = task.place();
+        let job = Job { command: "kill", caller: None, kind: Kind::Clear { task: init } };
         let begun = self.begin(&place.id, job, None, |work| {
             work.store(&place)?.container(&place.id)?.kill(9)?;
             Ok(Vec::new())
         });
         if begun.is_err() {
-            self.cleared(key);
+            self.cleared(init);
         }
     }
 
     /// Handles the exit of the worker that [`clear`](Self::clear) has started, whether or not the worker could kill the
     /// processes. Init's exit is reported as soon as the processes in the table have exited.
     fn cleared(&mut self, key: u32) {
-        let Some(task) = self.tasks.task_by_key_mut(key) else { return };
+        let Some(task) = self.tasks.task_of_process_mut(key) else { return };
         task.clearing = Clearing::Done;
-        let init = task.init().key;
-        self.tell(init);
+        self.tell(key);
     }
 
     fn tell_one(&mut self, key: u32) {
         let Some(task) = self.tasks.of_process(key) else { return };
-        let (id, task_key) = (task.id.clone(), task.key);
+        let (id, is_init) = (task.id.clone(), task.init().key == key);
         let Some(process) = self.tasks.by_key_mut(key) else { return };
         if matches!(process.stage, Stage::Creating | Stage::Starting) {
             return;
@@ -397,9 +390,9 @@ impl Shim {
         process.stage = Stage::Stopped;
         process.pidfd = None;
         let (pid, exec_id) = (process.pid, process.exec_id.clone());
-        if exec_id.is_empty() {
-            self.note_exit(task_key, pid, exit);
-            self.tell_of_kills(task_key, true);
+        if is_init {
+            self.note_exit(key, pid, exit);
+            self.tell_of_kills(key, true);
         }
         let at = exit.at.to_message();
         self.publish(Event::exit(&id, &exec_id, pid, exit.status, at));
@@ -408,7 +401,7 @@ impl Shim {
 
     /// Writes init's exit to the bundle state, which `delete` reads if this shim dies.
     fn note_exit(&self, key: u32, pid: u32, exit: Exit) {
-        let Some(task) = self.tasks.by_key(key) else { return };
+        let Some(task) = self.tasks.of_process(key) else { return };
         let (status, at) = (exit.status, exit.at.nanoseconds());
         let exit = Some(bundle::Exit { pid, status, at });
         let state = BundleState { root: task.root.clone(), exit };
@@ -419,7 +412,7 @@ impl Shim {
 
     /// Publishes a TaskOOM event if the container's OOM watch has counted new kills.
     pub(crate) fn tell_of_kills(&mut self, key: u32, is_last: bool) {
-        let Some(task) = self.tasks.task_by_key_mut(key) else { return };
+        let Some(task) = self.tasks.task_of_process_mut(key) else { return };
         let Some(watch) = &mut task.oom else { return };
         let kills = if is_last { watch.check() } else { watch.ready(&self.poller) };
         if is_last && let Some(watch) = task.oom.take() {
@@ -466,18 +459,18 @@ impl Shim {
         let Some(task) = self.tasks.of_process(delete.process) else {
             return self.answer(delete.caller, Err(Status::not_found("process")));
         };
-        let (key, id) = (task.key, task.id.clone());
+        let (is_init, id) = (task.init().key == delete.process, task.id.clone());
         let Some(process) = task.processes.iter().find(|process| process.key == delete.process)
         else {
             return;
         };
         let response = task::deleted(process);
-        if !delete.is_init {
+        if !is_init {
             if let Some(process) = self.tasks.remove_process(delete.process) {
                 self.give_up(process);
             }
         } else {
-            self.forget(key);
+            self.forget(delete.process);
             let at = response.exited_at.clone().unwrap_or_default();
             let event = Event::delete(&id, response.pid, response.exit_status, at);
             self.publish(event);

@@ -72,8 +72,6 @@ pub(crate) struct PendingDelete {
     pub caller: Caller,
     /// The process's key.
     pub process: u32,
-    /// Whether the process is the container's init, in which case the container is removed as well.
-    pub is_init: bool,
 }
 
 /// The descriptors that a new process gets.
@@ -151,13 +149,8 @@ impl Shim {
         let task = self.tasks.of_process(key).ok_or_else(|| Status::not_found("process"))?;
         let process = task.processes.iter().find(|process| process.key == key);
         let process = process.ok_or_else(|| Status::not_found("process"))?;
-        let (stdio, name) = (
-            &process.stdio,
-            match process.exec_id.as_str() {
-                "" => &task.id,
-                exec_id => exec_id,
-            },
-        );
+        let stdio = &process.stdio;
+        let name = if process.exec_id.is_empty() { &task.id } else { &process.exec_id };
         let opened = Streams::open(&Asked {
             stdin: &stdio.stdin,
             stdout: &stdio.stdout,
@@ -228,7 +221,7 @@ impl Shim {
                     task.init().key == process && task.init().stage == Stage::Creating
                 });
                 match task {
-                    Some(task) => self.forget(task.key),
+                    Some(task) => self.forget(task.init().key),
                     None => self.not_started(process),
                 }
                 self.answer(caller, Err(status));
@@ -301,7 +294,7 @@ impl Shim {
 
     /// Stores the TaskCreate event of a container, which is published once the pid is known.
     pub fn note_created(&mut self, key: u32, request: &CreateTaskRequest) {
-        if let Some(task) = self.tasks.task_by_key_mut(key) {
+        if let Some(task) = self.tasks.task_of_process_mut(key) {
             task.created = Some(TaskCreate {
                 container_id: request.id.clone(),
                 bundle: request.bundle.clone(),

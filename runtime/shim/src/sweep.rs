@@ -29,7 +29,7 @@ const SIGKILL: i32 = 9;
 impl Shim {
     /// Ends the creation of a container, and answers the Delete call of `caller` when nothing is left of the container.
     pub(crate) fn end_creation(&mut self, key: u32, caller: Caller) {
-        let Some(task) = self.tasks.task_by_key_mut(key) else { return };
+        let Some(task) = self.tasks.task_of_process_mut(key) else { return };
         task.deleters.push(caller);
         let works_on_it = |worker: &&Worker| match worker.job.kind {
             Kind::Create { task, .. } | Kind::Sweep { task, .. } => task == key,
@@ -46,7 +46,7 @@ impl Shim {
 
     /// Returns whether Delete was called for a container whose creation had not ended.
     pub(crate) fn is_deleted(&self, key: u32) -> bool {
-        self.tasks.by_key(key).is_some_and(|task| !task.deleters.is_empty())
+        self.tasks.of_process(key).is_some_and(|task| !task.deleters.is_empty())
     }
 
     /// Removes the parts of a container that a killed worker had created. The container's id stays reserved until they
@@ -59,7 +59,7 @@ impl Shim {
         caller: Option<Caller>,
         why: Status,
     ) {
-        let Some(task) = self.tasks.by_key(key) else { return };
+        let Some(task) = self.tasks.of_process(key) else { return };
         let (place, rootfs) = (task.place(), format!("{}/rootfs", task.bundle));
         let kind = Kind::Sweep { task: key, of, caller, why: why.clone() };
         let job = Job { command: "delete", caller: None, kind };
@@ -74,7 +74,7 @@ impl Shim {
     }
 
     fn set_unswept(&mut self, key: u32, is_unswept: bool) {
-        if let Some(task) = self.tasks.task_by_key_mut(key) {
+        if let Some(task) = self.tasks.task_of_process_mut(key) {
             task.is_unswept = is_unswept;
         }
     }
@@ -93,7 +93,7 @@ impl Shim {
             // Delete will try to sweep again.
             Err(status) => {
                 self.daemon.log.warning(format_args!("sweep: {}", status.message));
-                let task = self.tasks.task_by_key_mut(key);
+                let task = self.tasks.task_of_process_mut(key);
                 for deleter in task.map(|task| take(&mut task.deleters)).unwrap_or_default() {
                     self.answer(deleter, Err(failed_as("delete", status.clone())));
                 }
@@ -105,7 +105,7 @@ impl Shim {
     /// Answers the call that failed to create or restore a container. Called after the sweep, whether
     /// or not the sweep succeeded.
     fn swept(&mut self, key: u32, of: &'static str, caller: Option<Caller>, why: Status) {
-        match self.tasks.by_key(key).map(Task::init) {
+        match self.tasks.of_process(key).map(Task::init) {
             Some(init) if init.stage == Stage::Starting => self.not_started(init.key),
             _ => self.forget(key),
         }

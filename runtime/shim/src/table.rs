@@ -138,8 +138,6 @@ pub(crate) struct Place {
 /// A container.
 #[derive(Debug, Default)]
 pub(crate) struct Task {
-    /// The key of the container, never reused.
-    pub key: u32,
     pub id: String,
     pub bundle: String,
     pub root: String,
@@ -227,7 +225,7 @@ impl Tasks {
 
     /// Removes a container.
     pub fn remove(&mut self, key: u32) -> Option<Task> {
-        let at = self.0.iter().position(|task| task.key == key)?;
+        let at = self.0.iter().position(|task| task.init().key == key)?;
         Some(self.0.remove(at))
     }
 
@@ -301,16 +299,6 @@ impl Tasks {
     pub fn process_mut(&mut self, id: &str, exec_id: &str) -> Result<&mut Process, Status> {
         let mut processes = self.task_mut(id)?.processes.iter_mut();
         processes.find(|process| process.exec_id == exec_id).ok_or_else(|| no_process(exec_id))
-    }
-
-    /// Returns a container by its key.
-    pub fn by_key(&self, key: u32) -> Option<&Task> {
-        self.0.iter().find(|task| task.key == key)
-    }
-
-    /// Returns a container by its key, mutably.
-    pub fn task_by_key_mut(&mut self, key: u32) -> Option<&mut Task> {
-        self.0.iter_mut().find(|task| task.key == key)
     }
 
     /// Returns the container of the process with this key.

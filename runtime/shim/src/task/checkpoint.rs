@@ -58,7 +58,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         return Err(Status::invalid_argument(text));
     }
     let (place, bundle) = (task.place(), task.bundle.clone());
-    let kind = Kind::Checkpoint { task: task.key, images: images.clone() };
+    let kind = Kind::Checkpoint { task: task.init().key, images: images.clone() };
     let job = Job { command: "checkpoint", caller: Some(caller), kind };
     let args = shim.daemon.args;
     shim.begin(&request.id, job, None, |work| save(work, &place, &bundle, &images, &options, args))

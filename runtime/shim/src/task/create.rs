@@ -48,33 +48,25 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         stderr: request.stderr.clone(),
         terminal: request.terminal,
     };
-    let init = shim.next_key();
     // The client that requested the shutdown did not know of this container, so the shutdown is cancelled.
     shim.is_shutting_down = false;
     shim.tasks.add(Task {
-        key,
         id: request.id.clone(),
         bundle: bundle.clone(),
         root: root.clone(),
         options,
-        processes: Vec::from([Process::new(init, "", stdio)]),
+        processes: Vec::from([Process::new(key, "", stdio)]),
         restoration: restore::requested(&request),
         ..Task::default()
     })?;
-    let begun = begin(shim, caller, request, key, init);
+    let begun = begin(shim, caller, request, key);
     if begun.is_err() {
         shim.forget(key);
     }
     begun
 }
 
-fn begin(
-    shim: &mut Shim,
-    caller: Caller,
-    request: CreateTaskRequest,
-    key: u32,
-    init: u32,
-) -> Answered {
+fn begin(shim: &mut Shim, caller: Caller, request: CreateTaskRequest, key: u32) -> Answered {
     let task = shim.tasks.task(&request.id)?;
     BundleState { root: task.root.clone(), exit: None }
         .write(&task.bundle)
@@ -83,9 +75,9 @@ fn begin(
     if !request.checkpoint.is_empty() {
         return restore::admit(shim, caller, key);
     }
-    let streams = shim.open_streams(init, "create")?;
+    let streams = shim.open_streams(key, "create")?;
     let launch = move |shim: &mut Shim, streams| launch(shim, caller, &request, key, streams);
-    shim.when_ready(init, caller, "create", streams, Box::new(launch))
+    shim.when_ready(key, caller, "create", streams, Box::new(launch))
 }
 
 /// Starts the worker that creates the container, now that the streams are open.

@@ -21,7 +21,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
         Stage::Stopped | Stage::Created => {}
         // The client of Create has gone.
         Stage::Creating => {
-            let key = task.key;
+            let key = task.init().key;
             shim.end_creation(key, caller);
             return Ok(Outcome::Later);
         }
@@ -31,10 +31,10 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     }
     if !request.exec_id.is_empty() {
         let key = process.key;
-        shim.await_output(PendingDelete { caller, process: key, is_init: false });
+        shim.await_output(PendingDelete { caller, process: key });
         return Ok(Outcome::Later);
     }
-    let (place, key) = (task.place(), task.key);
+    let (place, key) = (task.place(), task.init().key);
     let rootfs = format!("{}/rootfs", task.bundle);
     let job = Job { command: "delete", caller: Some(caller), kind: Kind::Delete { task: key } };
     if process.pid == 0 && !task.is_unswept {

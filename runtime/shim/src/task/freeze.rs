@@ -22,7 +22,7 @@ pub(super) fn resume(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answere
 fn freeze(shim: &mut Shim, caller: Caller, id: &str, on: bool) -> Answered {
     let command = if on { "pause" } else { "resume" };
     let task = shim.tasks.made(id, command)?;
-    let (place, kind) = (task.place(), Kind::Freeze { task: task.key, on });
+    let (place, kind) = (task.place(), Kind::Freeze { task: task.init().key, on });
     shim.begin(id, Job { command, caller: Some(caller), kind }, None, |work| {
         let container = work.store(&place)?.container(&place.id)?;
         if on {

@@ -31,7 +31,7 @@ pub(super) fn requested(request: &CreateTaskRequest) -> Option<Restoration> {
 /// Adds a container that Start will restore. A worker mounts the container's root filesystem, because containerd may
 /// change files there before Start.
 pub(super) fn admit(shim: &mut Shim, caller: Caller, key: u32) -> Answered {
-    let saved = shim.tasks.by_key(key).and_then(Saved::of);
+    let saved = shim.tasks.of_process(key).and_then(Saved::of);
     let saved = saved.ok_or_else(|| Status::not_found("container"))?;
     if saved.restoration.rootfs.is_empty() {
         return Ok(Outcome::Answer(shim.admitted(key)));
