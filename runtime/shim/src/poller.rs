@@ -139,17 +139,4 @@ mod tests {
         }
         assert_eq!(Source::from_bits(77), None);
     }
-
-    #[test]
-    fn a_pipe_becomes_readable() {
-        let poller = Poller::new().unwrap();
-        let (reader, writer) = rustix::pipe::pipe().unwrap();
-        poller.add(&reader, Source::Stream(1, 2), Interest::IN).unwrap();
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        assert!(poller.wait(Some(&now)).unwrap().is_empty());
-        rustix::io::write(&writer, b"x").unwrap();
-        assert_eq!(poller.wait(None).unwrap(), [(Source::Stream(1, 2), Interest::IN)]);
-        poller.remove(&reader).unwrap();
-        assert!(poller.wait(Some(&now)).unwrap().is_empty());
-    }
 }

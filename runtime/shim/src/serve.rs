@@ -158,10 +158,10 @@ impl Shim {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match acceptfrom_with(&self.daemon.listener, flags) {
             Ok((socket, _)) if self.connections.len() < CONNECTIONS => self.accept(socket),
-            Ok(_) => self
-                .daemon
-                .log
-                .warning(format_args!("more than {CONNECTIONS} connections: refused")),
+            Ok(_) => {
+                let text = format_args!("more than {CONNECTIONS} connections: refused");
+                self.daemon.log.warning(text);
+            }
             Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(errno) => {
                 // The connection still waits to be accepted, so the poller would report it again at once.
@@ -225,10 +225,7 @@ impl Shim {
             if u32::from_ne_bytes([a, b, c, d]) == SIGTERM {
                 match self.tasks.is_empty() {
                     true => self.shut_down(),
-                    false => self
-                        .daemon
-                        .log
-                        .warning(format_args!("SIGTERM: ignored, there are containers")),
+                    false => self.daemon.log.warning("SIGTERM: ignored, there are containers"),
                 }
             }
         }

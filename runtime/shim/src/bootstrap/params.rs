@@ -138,19 +138,10 @@ pub fn answer(language: Language, address: &str) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const FLAGS: Flags<'_> = Flags {
-        namespace: "k8s.io",
-        id: "web",
-        address: "/run/c.sock",
-        publish_binary: "",
-        bundle: "",
-        socket: "",
-        debug_socket: "",
-        debug: false,
-        version: false,
-        info: false,
-        action: "start",
-    };
+    fn flags() -> Flags<'static> {
+        let (namespace, address) = ("k8s.io", "/run/c.sock");
+        Flags { namespace, id: "web", address, action: "start", ..Flags::default() }
+    }
 
     fn env(name: &str) -> Option<&'static str> {
         (name == TTRPC_ADDRESS).then_some("/run/c.sock.ttrpc")
@@ -175,7 +166,7 @@ mod tests {
 
     #[test]
     fn new_containerds() {
-        let read = Params::read(&params().encode(), &FLAGS, env).unwrap();
+        let read = Params::read(&params().encode(), &flags(), env).unwrap();
         assert_eq!((read.language, read.debug), (Language::Protobuf, true));
         assert_eq!(read.ttrpc_address.as_deref(), Some("/other.ttrpc"));
         assert_eq!((&*read.grpc_address, read.socket_dir.as_deref()), ("/other", Some("/run/s")));
@@ -184,7 +175,7 @@ mod tests {
 
     #[test]
     fn old_containerds() {
-        let nothing = Params::read(&[], &FLAGS, env).unwrap();
+        let nothing = Params::read(&[], &flags(), env).unwrap();
         assert_eq!(nothing.language, Language::Address);
         assert_eq!(nothing.ttrpc_address.as_deref(), Some("/run/c.sock.ttrpc"));
         assert_eq!((&*nothing.grpc_address, nothing.socket_dir), ("/run/c.sock", None));
@@ -192,9 +183,9 @@ mod tests {
         let options = Options { root: "/r".into(), ..Options::default() };
         let any = Any::pack(&options).encode();
         assert!(BootstrapParams::decode(&any).is_ok());
-        let read = Params::read(&any, &FLAGS, env).unwrap();
+        let read = Params::read(&any, &flags(), env).unwrap();
         assert_eq!((read.language, &*read.options.root), (Language::Address, "/r"));
-        assert!(Params::read(&[0xff], &FLAGS, env).is_err());
+        assert!(Params::read(&[0xff], &flags(), env).is_err());
     }
 
     #[test]
@@ -202,14 +193,14 @@ mod tests {
         let mut other = params();
         other.instance_id = "db".into();
         // Decoded as an Any, these parameters have an unknown type.
-        let read = Params::read(&other.encode(), &FLAGS, |_| None);
+        let read = Params::read(&other.encode(), &flags(), |_| None);
         assert!(read.is_err() || read.is_ok_and(|read| read.language == Language::Address));
     }
 
     #[test]
     fn versions() {
         let language = |version| {
-            Params::read(&[], &FLAGS, move |name| (name == MAX_VERSION).then_some(version))
+            Params::read(&[], &flags(), move |name| (name == MAX_VERSION).then_some(version))
         };
         for (version, wanted) in
             [("2", Language::Address), ("3", Language::Json), ("x", Language::Address)]

@@ -10,7 +10,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, read};
@@ -22,6 +21,7 @@ use rustix::time::{
 use sys::Context;
 use sys::signal::SignalSet;
 use sys::spawn::{Program, spawn};
+use sys::wait::is_readable;
 
 use super::uri;
 use super::{Asked, Error, part};
@@ -187,7 +187,7 @@ impl Logger {
 
     /// Handles the exit of the logger's process.
     pub fn ends(&mut self, poller: &Poller) {
-        if !self.is_alive() {
+        if is_readable(&self.pidfd) {
             // The logger's last message may be in the same batch of events as its exit.
             self.speaks(poller);
             self.has_ended = true;
@@ -263,12 +263,6 @@ impl Logger {
         self.change(State::Over, poller);
         let _ = poller.remove(&self.timer);
         let _ = poller.remove(&self.pidfd);
-    }
-
-    fn is_alive(&self) -> bool {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let ended = poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&now));
-        ended == Ok(0)
     }
 
     /// Sets the timer, in seconds; 0 disables it.
