@@ -1,9 +1,9 @@
 //! Archives of `docker save` and `podman save`: `manifest.json`, configurations and layers.
 
+use super::Source;
 use super::archive::Archive;
-use super::{Blobs, Source};
 use crate::digest::Digest;
-use crate::error::{Error, Result, unfit};
+use crate::error::{Result, unfit};
 use crate::oci::{CONFIG, Descriptor, ImageConfig, LAYER, Manifest, parse};
 use crate::reference::Reference;
 use serde::Deserialize;
@@ -46,19 +46,9 @@ pub fn open(mut archive: Archive, tag: Option<&str>) -> Result<Source> {
         archive.blobs.insert(digest, name.clone());
         *layer = Descriptor::new(LAYER, digest, size);
     }
-    let manifest_text = serde_json::to_vec(&manifest).map_err(Error::at("write", "manifest"))?;
     let tags = item.repo_tags.iter().flatten();
     let names = tags.filter_map(|tag| Reference::parse(tag).ok()).collect();
-    let blobs = Blobs::Archive(archive);
-    Ok(Source {
-        blobs,
-        manifest_text,
-        manifest,
-        config_text,
-        config,
-        names,
-        is_manifest_made: true,
-    })
+    Source::made(archive, manifest, config_text, config, names)
 }
 
 fn choose<'a>(items: &'a [Item], tag: Option<&str>) -> Result<&'a Item> {

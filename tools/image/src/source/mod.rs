@@ -171,6 +171,20 @@ impl Source {
         Err(unfit!("the image's indexes are nested too deeply"))
     }
 
+    /// An image in an archive without a manifest of its own.
+    fn made(
+        archive: Archive,
+        manifest: Manifest,
+        config_text: Vec<u8>,
+        config: ImageConfig,
+        names: Vec<Reference>,
+    ) -> Result<Self> {
+        let manifest_text =
+            serde_json::to_vec(&manifest).map_err(Error::at("write", "manifest"))?;
+        let (blobs, is_manifest_made) = (Blobs::Archive(archive), true);
+        Ok(Self { blobs, manifest_text, manifest, config_text, config, names, is_manifest_made })
+    }
+
     /// Opens a root filesystem, of which an image is made.
     ///
     /// # Errors

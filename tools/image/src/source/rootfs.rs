@@ -1,8 +1,8 @@
 //! Root filesystems without an image: a directory, or an archive of one. The image that is made has one layer and the
 //! command `/bin/sh`. The same archive always makes the same image.
 
+use super::Source;
 use super::archive::Archive;
-use super::{Blobs, Source};
 use crate::digest::Digest;
 use crate::error::{Error, Result, ensure};
 use crate::oci::{CONFIG, Descriptor, LAYER, Manifest, Platform, parse};
@@ -38,17 +38,10 @@ pub fn open(path: &Path, platform: &Platform, scratch: &Path, limits: &Limits) -
         config["variant"] = json!(variant);
     }
     let config_text = config.to_string().into_bytes();
-    let config = Descriptor::new(CONFIG[0], Digest::of(&config_text), config_text.len() as u64);
-    let manifest = Manifest::new(config, vec![Descriptor::new(LAYER, layer, size)], None);
-    Ok(Source {
-        blobs: Blobs::Archive(archive),
-        manifest_text: serde_json::to_vec(&manifest).map_err(Error::at("write", "manifest"))?,
-        manifest,
-        config: parse(&config_text, "the configuration")?,
-        config_text,
-        names: Vec::new(),
-        is_manifest_made: true,
-    })
+    let blob = Descriptor::new(CONFIG[0], Digest::of(&config_text), config_text.len() as u64);
+    let manifest = Manifest::new(blob, vec![Descriptor::new(LAYER, layer, size)], None);
+    let config = parse(&config_text, "the configuration")?;
+    Source::made(archive, manifest, config_text, config, Vec::new())
 }
 
 /// Packs a directory with tar(1), without what is mounted in it.
