@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use containerd_shim_protos::protobuf::reflect::{
     FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
 };
-use containerd_shim_protos::protobuf::well_known_types::{any, duration, timestamp};
+use containerd_shim_protos::protobuf::well_known_types::{any, timestamp};
 use containerd_shim_protos::protobuf::{MessageDyn, MessageFull};
 use containerd_shim_protos::{
     api, bootstrap_api, cgroups, cgroups_v2, events, shim, ttrpc as theirs_ttrpc, types,
