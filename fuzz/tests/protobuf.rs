@@ -19,6 +19,22 @@ use proto::wire::{Reader, Writer};
 /// The number of generated messages of each type.
 const ROUNDS: u64 = 300;
 
+/// Fields with other names in our messages: `type` is a keyword in Rust, and v1's counters have the kernel's names.
+const RENAMED: [(&str, &str); 12] = [
+    ("type", "kind"),
+    ("periods", "nr_periods"),
+    ("throttled_periods", "nr_throttled"),
+    ("pg_pg_in", "pgpgin"),
+    ("pg_pg_out", "pgpgout"),
+    ("pg_fault", "pgfault"),
+    ("pg_maj_fault", "pgmajfault"),
+    ("hierarchical_swap_limit", "hierarchical_memsw_limit"),
+    ("total_pg_pg_in", "total_pgpgin"),
+    ("total_pg_pg_out", "total_pgpgout"),
+    ("total_pg_fault", "total_pgfault"),
+    ("total_pg_maj_fault", "total_pgmajfault"),
+];
+
 /// Deterministic pseudo-random numbers.
 struct Source(u64);
 
@@ -156,8 +172,8 @@ fn compare<Ours: Message + Debug + PartialEq, Theirs: MessageFull>() {
             .filter(|(name, text)| none.get(*name) != Some(text))
             .map(|(name, _)| &**name)
             .collect();
-        // `type` is a keyword in Rust, so the field has another name.
-        let name = if field.name() == "type" { "kind" } else { field.name() };
+        let renamed = RENAMED.iter().find(|(theirs, _)| *theirs == field.name());
+        let name = renamed.map_or(field.name(), |(_, ours)| ours);
         assert_eq!(changed, [name], "{}", field.full_name());
     }
     println!("{}", kind.full_name());
