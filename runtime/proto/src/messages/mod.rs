@@ -1,5 +1,6 @@
 //! The messages, one file per subject. The names and numbers of fields are as in the .proto files of
-//! github.com/containerd/containerd/api v1.12.0 and github.com/containerd/cgroups/v3 v3.1.3.
+//! github.com/containerd/containerd/api v1.12.0 and github.com/containerd/cgroups/v3 v3.1.3, but for the counters of
+//! cgroup v1, which have the kernel's names.
 
 pub mod any;
 pub mod bootstrap;
