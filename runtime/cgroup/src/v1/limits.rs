@@ -228,7 +228,7 @@ fn cpu(directory: &Directory, cpu: &Cpu) -> Result<(), Error> {
 
 /// Writes a value whose validity depends on the current value of another file. `other` is the value that will be
 /// written to that other file next, if there is one. If `other` is given and the kernel refuses the value of this file,
-/// the value is returned, for [`late`], and this is not an error.
+/// the value is returned, to be written after that file, and this is not an error.
 fn early(
     directory: &Directory,
     file: &str,
