@@ -41,7 +41,7 @@ pub enum Error {
         /// Some of the matching names.
         names: Vec<String>,
     },
-    /// The kernel is too old for the requested mode. The number of ranges.
+    /// The kernel is too old for the requested mode.
     #[error(
         "rootfs mode {} needs Linux {}.{}, this is {}.{}",
         mode.name(), mode.needs().0, mode.needs().1, has.0, has.1
@@ -52,9 +52,9 @@ pub enum Error {
         /// The version of the running kernel.
         has: (u32, u32),
     },
-    /// All id .0 are in use.
+    /// All id ranges, this many, are in use.
     #[error(
-        "all {0} .0 of ids are in use (`dayfly rootfs ids` lists them; /etc/subuid and /etc/subgid grant more)"
+        "all {0} ranges of ids are in use (`dayfly rootfs ids` lists them; /etc/subuid and /etc/subgid grant more)"
     )]
     NoRange(u32),
     /// The configuration of id ranges is unusable.

@@ -9,10 +9,10 @@ pub enum Error {
     /// A system call failed.
     #[error("{0}")]
     System(#[from] sys::Error),
-    /// No cgroup file system is mounted under this directory. The directory that was searched.
+    /// No cgroup file system is mounted under this directory.
     #[error("no cgroup hierarchy is mounted under {0}: mount cgroup2 there")]
     NotMounted(String),
-    /// The container has no cgroup, or its cgroup was removed. The cgroup's directory, or one of its directories if there are several.
+    /// The container has no cgroup, or its cgroup was removed. It had this directory, perhaps among several.
     #[error("container's cgroup {0} does not exist")]
     Gone(String),
     /// `linux.cgroupsPath` or a sub-cgroup path is invalid.
@@ -23,9 +23,9 @@ pub enum Error {
         /// The reason.
         reason: &'static str,
     },
-    /// `linux.cgroupsPath` has the form `slice:prefix:name`, but the cgroup driver is cgroupfs. The path, as it was specified.
+    /// `linux.cgroupsPath` has the form `slice:prefix:name`, but the cgroup driver is cgroupfs.
     #[error(
-        "cgroup .0 {0:?} is for the systemd cgroup driver: use --systemd-cgroup, or a .0 such as /parent/name"
+        "cgroup path {0:?} is for the systemd cgroup driver: use --systemd-cgroup, or a path such as /parent/name"
     )]
     SystemdPath(String),
     /// A user's systemd was requested on cgroup v1, which cannot be delegated to users.
@@ -71,7 +71,7 @@ pub enum Error {
         /// The number of processes.
         processes: usize,
     },
-    /// The cgroup for a new container is frozen. The cgroup's directory.
+    /// The cgroup for a new container, in this directory, is frozen.
     #[error("container's cgroup unexpectedly frozen: {0}")]
     Frozen(String),
     /// A limit of a domain controller was requested, but the cgroup is threaded.
@@ -96,7 +96,7 @@ pub enum Error {
         /// The wildcard rule.
         wildcard: String,
     },
-    /// A cgroup did not freeze in time. The cgroup's directory.
+    /// The cgroup in this directory did not freeze in time.
     #[error("unable to freeze {0}: timed out, thawed again")]
     NotFreezing(String),
     /// A cgroup could not be removed in time.
@@ -117,8 +117,8 @@ pub enum Error {
         /// The reason.
         reason: &'static str,
     },
-    /// There is no pool of this size. The specified name.
-    #[error("there is no .0 of {0}: \"dayfly cgroup .0 create {0}\" creates one")]
+    /// There is no pool of this size.
+    #[error("there is no pool of {0}: \"dayfly cgroup pool create {0}\" creates one")]
     NoPool(String),
     /// The contents of a kernel file do not have the documented format.
     #[error("cannot read {file}: got {content:?}")]

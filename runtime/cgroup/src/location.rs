@@ -405,7 +405,11 @@ mod tests {
             assert!(matches!(error, Error::BadPath { .. }), "{path:?}: {error}");
         }
         let error = Location::resolve(&unified(), Some("system.slice:runc:id"), "id").unwrap_err();
-        assert!(error.to_string().contains("--systemd-cgroup"));
+        assert_eq!(
+            error.to_string(),
+            "cgroup path \"system.slice:runc:id\" is for the systemd cgroup driver: use --systemd-cgroup, \
+             or a path such as /parent/name"
+        );
         assert!(absolute(&unified(), "/odd:but:fine").is_ok());
     }
 

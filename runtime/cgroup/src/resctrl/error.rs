@@ -8,7 +8,7 @@ pub enum Error {
     /// A system call failed.
     #[error("{0}")]
     System(#[from] sys::Error),
-    /// resctrl is not mounted. The expected path of the class.
+    /// resctrl is not mounted.
     #[error(
         "intelRdt is specified in config, but Intel RDT is not enabled: no resctrl file system is mounted (mount -t \
          resctrl resctrl /sys/fs/resctrl)"

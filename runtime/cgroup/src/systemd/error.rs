@@ -8,7 +8,7 @@ use crate::systemd::dbus;
 /// The reason why a request to systemd failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// systemd is not the init system of this host. The path at which the bus was expected; `None` if XDG_RUNTIME_DIR is not set.
+    /// systemd is not the init system of this host.
     #[error(
         "systemd not running on this host, cannot use systemd cgroups manager: there is no /run/systemd/system"
     )]

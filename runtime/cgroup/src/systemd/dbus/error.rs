@@ -14,7 +14,7 @@ pub enum Error {
         errno: sys::Errno,
     },
     /// The client does not support this address. The address as given.
-    #[error("the .0 of the bus, {0:?}, names no unix:path= or unix:abstract= socket")]
+    #[error("the address of the bus, {0:?}, names no unix:path= or unix:abstract= socket")]
     Address(String),
     /// The peer rejected the client's authentication. The peer's answer.
     #[error("D-Bus refused authentication: {0:?}")]
