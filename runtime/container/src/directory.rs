@@ -97,6 +97,15 @@ pub(crate) fn lock(directory: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
+/// Locks the directory of a container that other commands see, when they have finished, but waits at most
+/// [`identity::PATIENCE`].
+///
+/// # Errors
+/// EAGAIN if the directory is still locked; the other errors of flock(2).
+pub(crate) fn lock_again(directory: BorrowedFd<'_>) -> Result<(), Errno> {
+    sys::wait::lock(directory, FlockOperation::NonBlockingLockExclusive, identity::PATIENCE)
+}
+
 /// Waits until the directory is unlocked, but at most [`identity::PATIENCE`].
 ///
 /// # Errors

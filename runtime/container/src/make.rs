@@ -86,9 +86,13 @@ impl<'a> CreateContext<'a> {
             missing.keep(program);
             trace.add(Phase::Security, "cache seccomp filter", "", (since, trace.clock()));
         }
-        let Claim { directory, .. } = claim;
+        let Claim { directory, lock, .. } = claim;
         let (header, record, launched, notify) = made.map_err(|error| {
             pid_file::remove(self.options.pid_file);
+            // A `delete` that has killed an init without a lock removes the directory. Two removals at once would fail.
+            if lock.is_none() && !mode.wait_for_start {
+                let _ = directory::lock_again(directory.as_fd());
+            }
             // Only the failure of the launch is reported; an error of the removal has the same cause.
             let _ = self.store.remove(directory.as_fd(), options.id);
             self.reason_of(error)
