@@ -4,7 +4,7 @@
 //! 6.15, the kernel keeps the exit status of a reaped process as long as its pidfd is in use. So init's pidfd is mounted
 //! on a file in the container's directory, on the tmpfs of the log, with which the mount is removed. It takes no process
 //! and no memory but the kernel's (mounts and inodes, about 2 KiB). On older kernels, and without root, the exit code is
-//! unknown once init was reaped.
+//! unknown once init was reaped. The kernel does not keep the time of an exit: it is known if a command waited for it.
 //!
 //! A process that waits was rejected. It would have to be init's parent, so that `run` would have to fork before the
 //! start, and each container would have another process, which can be killed.
@@ -12,10 +12,11 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::ffi::CStr;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, fstat, openat, readlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fstat, openat, readlinkat, statat};
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 use rustix::process::Pid;
@@ -26,6 +27,7 @@ use trace::Phase;
 
 use crate::directory::LOG;
 use crate::identity::{Identity, has_exited};
+use crate::time::{Rfc3339, modified};
 use crate::{Container, Error, Warn};
 
 /// The annotation in the state of a stopped container that ran in the background: its exit code, or [`UNKNOWN`].
@@ -34,6 +36,8 @@ pub const EXIT_CODE: &str = "run.dayfly.exit-code";
 pub const UNKNOWN: &str = "unknown";
 /// The file on which init's pidfd is mounted, in [`LOG`].
 const FILE: &str = "log/exit";
+/// The file whose modification is the program's end, in [`LOG`].
+const ENDED: &str = "log/ended";
 
 /// The end of a container's program, which can be waited for even if the container is deleted meanwhile.
 #[derive(Debug)]
@@ -41,6 +45,8 @@ pub struct End {
     container: Container,
     /// Init's pidfd; `None` if init has been reaped and its pidfd was not kept.
     init: Option<OwnedFd>,
+    /// Whether init had not exited at the beginning.
+    is_awaited: bool,
 }
 
 impl End {
@@ -56,6 +62,9 @@ impl End {
                 Err(Errno::INTR) => {}
                 result => {
                     result.context("poll", "pidfd")?;
+                    if self.is_awaited {
+                        self.container.note_end();
+                    }
                     return Ok(self.container.code(init));
                 }
             }
@@ -70,8 +79,23 @@ impl Container {
     /// Those of [`Container::status`].
     pub fn end(self) -> Result<End, Error> {
         self.status()?;
-        let init = self.living_init()?.map(|(_, pidfd)| pidfd).or_else(|| self.kept());
-        Ok(End { container: self, init })
+        let living = self.living_init()?;
+        let is_awaited = living.is_some();
+        let init = living.map(|(_, pidfd)| pidfd).or_else(|| self.kept());
+        Ok(End { container: self, init, is_awaited })
+    }
+
+    /// Notes that the program has just ended, for a container that ran in the background.
+    pub fn note_end(&self) {
+        if let Ok(Some(log)) = tmpfs(self.directory.as_fd()) {
+            let _ = make(&log, c"ended");
+        }
+    }
+
+    /// Returns the time of the program's end, RFC 3339, if a command has noted it.
+    pub fn finished(&self) -> Option<String> {
+        let stat = statat(&self.directory, ENDED, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        Some(Rfc3339(modified(&stat)).to_string())
     }
 
     /// Keeps the exit status of init, if the kernel can do so.
@@ -138,16 +162,24 @@ fn status_of_zombie(pid: Pid) -> Option<i32> {
 /// Mounts the pidfd on the tmpfs of the log, and only there: if another command is deleting the container, the tmpfs is
 /// detached with this mount, or the mount fails.
 fn mount(directory: BorrowedFd<'_>, pidfd: BorrowedFd<'_>) -> Result<(), Errno> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let log = openat(directory, LOG, flags, Mode::empty())?;
-    if fstat(&log)?.st_dev == fstat(directory)?.st_dev {
-        return Ok(());
-    }
+    let Some(log) = tmpfs(directory)? else { return Ok(()) };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_EMPTY_PATH;
     let tree = open_tree(pidfd, c"", flags)?;
-    let create = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    drop(openat(&log, c"exit", create, Mode::RUSR)?);
+    make(&log, c"exit")?;
     move_mount(&tree, c"", &log, c"exit", MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// Opens the tmpfs of the log, if there is one.
+fn tmpfs(directory: BorrowedFd<'_>) -> Result<Option<OwnedFd>, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let log = openat(directory, LOG, flags, Mode::empty())?;
+    Ok((fstat(&log)?.st_dev != fstat(directory)?.st_dev).then_some(log))
+}
+
+/// Creates an empty file.
+fn make(directory: &OwnedFd, name: &CStr) -> Result<(), Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    openat(directory, name, flags, Mode::RUSR).map(drop)
 }

@@ -4,13 +4,15 @@ use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, OFlags, fstat, statat};
 use rustix::io::Errno;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sys::Context;
 
 use crate::checkpoint::unescape;
+use crate::directory::START;
+use crate::time::{Rfc3339, modified};
 use crate::{Container, Error};
 
 /// A mount in a container.
@@ -56,6 +58,20 @@ impl Container {
     pub fn process(&self) -> Result<Box<RawValue>, Error> {
         RawValue::from_string(self.record.process.clone())
             .map_err(|error| Error::Json { what: "the container's process".into(), error })
+    }
+
+    /// Returns the time at which the program was started, RFC 3339: that of the last change of the container's directory,
+    /// in which `run` makes files before the start, and `start` removes a socket. `None` before the start.
+    ///
+    /// # Errors
+    /// Those of fstat(2).
+    pub fn started(&self) -> Result<Option<String>, Error> {
+        if statat(&self.directory, START, AtFlags::SYMLINK_NOFOLLOW).is_ok() {
+            return Ok(None);
+        }
+        let stat = fstat(&self.directory).context("fstat", self.id())?;
+        // The time of files is that of the last tick.
+        Ok(Some(Rfc3339(modified(&stat).max(self.record.created)).to_string()))
     }
 
     /// Returns the mounts that the container's processes see; none if it has no process.

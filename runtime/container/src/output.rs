@@ -165,6 +165,9 @@ impl Container {
                 result => result.context("poll", FILE)?,
             };
             has_ended = !fds[1].revents().is_empty();
+            if has_ended {
+                self.note_end();
+            }
             let mut events = [0u8; 4096];
             while read(watch, &mut events).is_ok_and(|length| length > 0) {}
         }

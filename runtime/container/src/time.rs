@@ -1,12 +1,18 @@
 //! Timestamps in runc's format.
 
 use core::fmt;
+use rustix::fs::Stat;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Returns nanoseconds since 1970.
 pub(crate) fn now() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+/// Returns when a file was modified, in nanoseconds since 1970.
+pub(crate) fn modified(stat: &Stat) -> u64 {
+    stat.st_mtime.unsigned_abs() * 1_000_000_000 + stat.st_mtime_nsec
 }
 
 /// Displays nanoseconds since 1970 as RFC 3339 in UTC, without trailing zeros of the fraction (Go's

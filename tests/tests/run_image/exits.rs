@@ -1,4 +1,4 @@
-//! The exit codes of containers in the background: `wait`, `state`, `list` and `inspect`.
+//! The ends of containers in the background, codes and times: `wait`, `state`, `list` and `inspect`.
 
 use super::{background, call, delete, ends, image_of, nothing_is_left, programs, run, status_of};
 use crate::faults::{KINDS, fault_points, faulty, walk_through};
@@ -10,6 +10,8 @@ use dayfly_tests::{case, wait};
 use rustix::mount::{UnmountFlags, unmount};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 dayfly_tests::subject!(Runtime, CASES);
 
@@ -21,6 +23,7 @@ const CASES: &[Case] = &[
     case!(started_beside_deletes).unlike_runc().needs(kept),
     case!(unknown_codes).unlike_runc().needs(programs),
     case!(as_runc_for_engines).unlike_runc(),
+    case!(times).unlike_runc().needs(programs),
     case!(faults_of_the_start).unlike_runc().needs(faults),
     case!(hundred_at_once).unlike_runc().needs(kept).alone(),
 ];
@@ -176,6 +179,72 @@ fn as_runc_for_engines(bed: &Bed) {
     let outcome = bed.call(&["wait", &c.id]).run().exits(1);
     assert_eq!(outcome.stdout, "unknown\n");
     c.delete().ok();
+}
+
+/// Returns the seconds since 1970 that `inspect` shows.
+fn time_of(bed: &Bed, id: &str, name: &str) -> Option<f64> {
+    let text =
+        call(bed, &["inspect", "-f", &format!("{{{{.State.{name}}}}}"), id]).run().ok().stdout;
+    (text != "<no value>\n").then(|| {
+        let date = Command::new("date").args(["+%s.%N", "-d", text.trim()]).output().expect("date");
+        String::from_utf8_lossy(&date.stdout).trim().parse().expect("a time")
+    })
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a time").as_secs_f64()
+}
+
+/// Asserts that the time lies between `from` and now. The times of files are those of ticks of up to 10 ms.
+#[track_caller]
+fn since(time: Option<f64>, from: f64) {
+    let (time, until) = (time.expect("a time"), now());
+    assert!((from - 0.011..=until).contains(&time), "{time} is not from {from} to {until}");
+}
+
+fn times(bed: &Bed) {
+    image_of(bed, vec![]);
+    let begin = now();
+    let [waited_for, stopped, followed, alone] =
+        [(); 4].map(|()| background(bed, &[], "trap 'exit 0' TERM; while :; do sleep 0.1; done"));
+    let ids = [&*waited_for, &stopped, &followed, &alone];
+    for id in ids {
+        since(time_of(bed, id, "StartedAt"), begin);
+        assert_eq!(time_of(bed, id, "FinishedAt"), None);
+    }
+    let running = now();
+    let waiting = [["wait", ids[0]].as_slice(), &["logs", "-f", ids[2]]]
+        .map(|words| call(bed, words).spawn());
+    waiting.iter().for_each(|waiting| waiting.until_it_waits());
+    for id in [ids[0], ids[2], ids[3]] {
+        call(bed, &["kill", id, "KILL"]).run().ok();
+        ends(bed, id);
+    }
+    for waiting in waiting {
+        waiting.wait().ok();
+    }
+    call(bed, &["stop", ids[1]]).run().ok();
+    for id in &ids[..3] {
+        let finished = time_of(bed, id, "FinishedAt");
+        since(finished, running);
+        assert!(time_of(bed, id, "StartedAt").expect("a time") < running);
+        // It stays so.
+        waited(bed, &[id]);
+        call(bed, &["stop", id]).run().ok();
+        assert_eq!(time_of(bed, id, "FinishedAt"), finished);
+    }
+    waited(bed, &[ids[3]]);
+    assert_eq!(time_of(bed, ids[3], "FinishedAt"), None, "nobody waited for the end");
+    call(bed, &[&["rm"], &ids[..]].concat()).run().ok();
+    nothing_is_left(bed);
+
+    let c = bed.bundle().args(&["sleep", "1000"]).make();
+    c.create().ok();
+    assert_eq!(time_of(bed, &c.id, "StartedAt"), None);
+    let begin = now();
+    c.start().ok();
+    since(time_of(bed, &c.id, "StartedAt"), begin);
+    c.delete_force().ok();
 }
 
 /// Every step of the command fails or kills it, among them the mount of the pidfd.

@@ -19,6 +19,11 @@ struct Inspected {
     state: State,
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started: Option<String>,
+    /// The end of the program, if a command waited for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished: Option<String>,
     /// The exit code of a stopped container, or a word if it is unknown.
     #[serde(rename = "exitCode", skip_serializing_if = "Option::is_none")]
     exit_code: Option<Value>,
@@ -82,6 +87,8 @@ fn inspect(container: &Container) -> Result<Inspected, Failure> {
     let state = container.state()?;
     Ok(Inspected {
         image: format::brief::image(&state).cloned(),
+        started: container.started()?,
+        finished: container.finished(),
         exit_code: Some(exit_code(&state)).filter(|_| state.status == Status::Stopped),
         process: container.process()?,
         limits: limits(container).unwrap_or_default(),

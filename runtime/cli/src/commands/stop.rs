@@ -35,6 +35,7 @@ fn stop(container: &Container, limit: Duration) -> Result<(), Failure> {
             container.resume()?;
         }
         if container.ends_within(limit) {
+            container.note_end();
             return Ok(());
         }
     }

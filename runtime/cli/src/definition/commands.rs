@@ -159,10 +159,12 @@ prints all statistics of a container as JSON.",
         .description(
             "\
 Prints a list as JSON, with an object for each container: its state, image, exit
-code, process (arguments, environment, user), limits and mounts. If no container
-has the name, but an image has, prints \"image inspect\". The names in --format
-are those of the JSON, in small or capital letters, and Docker's State.Status,
-State.Running, State.Pid, State.ExitCode, Config.Image, Config.Cmd, Config.Env.",
+code, times, process (arguments, environment, user), limits and mounts. The time
+of the end is known only if stop, wait or \"logs -f\" waited for it, and root runs
+the container. If no container has the name, but an image has, prints \"image
+inspect\". The names in --format are those of the JSON, in small or capital
+letters, and Docker's State.Status, State.Running, State.Pid, State.ExitCode,
+State.StartedAt, State.FinishedAt, Config.Image, Config.Cmd, Config.Env.",
         )
         .options(&[&[&INSPECT_FORMAT, &STORE]])
         .arguments("CONTAINER...")

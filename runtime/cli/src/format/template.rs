@@ -38,6 +38,8 @@ fn with_names_of_docker(container: &Value) -> Value {
         "Paused": is("paused"),
         "Pid": container["pid"],
         "ExitCode": container["exitCode"],
+        "StartedAt": container["started"],
+        "FinishedAt": container["finished"],
     });
     all["Config"] = json!({
         "Image": container["image"],
