@@ -267,6 +267,10 @@ fn readers_find_their_way() {
         assert!(html.contains(link), "{link}");
     }
     assert!(html.contains("prefers-color-scheme:dark") && html.contains("@media print"));
+    let titles: Vec<_> =
+        html.lines().filter(|line| line.starts_with("<text") && line.contains("\"18\"")).collect();
+    assert!(!titles.is_empty());
+    assert!(titles.iter().all(|line| line.starts_with("<text x=\"8\"")), "{titles:?}");
     assert!(markdown.contains("starts spaced 100 ms apart](#spaced)\n"), "{markdown}");
     assert!(markdown.contains("<a id=\"spaced\"></a>\n"), "{markdown}");
 }

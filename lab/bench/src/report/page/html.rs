@@ -19,6 +19,7 @@ pub(super) fn page<'a>(markdown: &str, pictures: impl Fn(&str) -> Option<&'a str
         Event::Start(Tag::Image { dest_url, .. }) => {
             // One style is enough for all pictures.
             let svg = pictures(&dest_url).unwrap_or_default().replace(&own_style, "");
+            let svg: String = svg.lines().map(title_to_the_left).collect();
             Event::Html(format!("<figure>{svg}<figcaption>").into())
         }
         Event::End(TagEnd::Image) => Event::Html("</figcaption></figure>".into()),
@@ -40,6 +41,16 @@ pub(super) fn page<'a>(markdown: &str, pictures: impl Fn(&str) -> Option<&'a str
     });
     html::push_html(&mut text, events);
     text + "</body></html>\n"
+}
+
+/// Moves the title of a picture, a line of its file, to the left edge: a phone shows only the left of a wide picture.
+fn title_to_the_left(line: &str) -> String {
+    let title = line.strip_prefix("<text x=\"").and_then(|rest| {
+        let (place, words) = rest.split_once(" text-anchor=\"middle\" font-size=\"18\"")?;
+        let (_, place) = place.split_once('"')?;
+        Some(format!("<text x=\"8\"{place} font-size=\"18\"{words}\n"))
+    });
+    title.unwrap_or_else(|| format!("{line}\n"))
 }
 
 /// Formats a figure, such as `1.2 [1.1 1.3]`, with its interval below it.
