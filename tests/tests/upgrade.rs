@@ -2,12 +2,14 @@
 //!
 //! `DAYFLY_OLD` names a directory with an older `dayfly` and shim; `scripts/old-programs` builds one.
 
+use crate::run_image;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::cache::{CACHE, OwnCache};
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Outcome;
+use rustix::mount::{UnmountFlags, unmount};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,7 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(old_containers_and_new_commands).needs(old_programs).unlike_runc(),
     case!(new_containers_and_old_commands).needs(old_programs).unlike_runc(),
+    case!(new_logs_and_old_commands).needs(programs).unlike_runc(),
     case!(one_cache_for_both).needs(old_programs).unlike_runc().alone(),
 ];
 
@@ -39,6 +42,11 @@ pub fn old_programs() -> Result<(), String> {
 /// Returns the number of the format of a container's record.
 pub fn format_of(root: &Path, id: &str) -> u8 {
     fs::read(root.join(id).join("record")).expect("record")[FORMAT]
+}
+
+fn programs() -> Result<(), String> {
+    old_programs()?;
+    run_image::programs()
 }
 
 fn dayfly(bed: &Bed, program: &Path, args: &[&str]) -> Outcome {
@@ -96,6 +104,18 @@ fn old_containers_and_new_commands(bed: &Bed) {
 
 fn new_containers_and_old_commands(bed: &Bed) {
     used(bed, bed.runtime(), &old("dayfly"));
+}
+
+/// An old command cannot remove a container whose log is mounted, but after what docs/packages/prerm does.
+fn new_logs_and_old_commands(bed: &Bed) {
+    run_image::image_of(bed, vec![]);
+    let id = run_image::background(bed, &[], "sleep 1000");
+    let log = bed.root().join(&id).join("log");
+    unmount(&log, UnmountFlags::DETACH).expect("unmount");
+    dayfly(bed, &old("dayfly"), &["delete", "--force", &id]).ok();
+    assert!(!log.exists());
+    // What is in the store, this version removes.
+    run_image::delete(bed, &id);
 }
 
 /// Each version finds the cache as the other has left it, and the new one's `cache clear` removes all of it.
