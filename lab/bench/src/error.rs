@@ -19,7 +19,7 @@ macro_rules! bail {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A failed operation of the harness itself.
-    #[error("{op} {object}: {cause}")]
+    #[error("{op} {object}: {}", described(cause))]
     System {
         /// The operation, such as `"write"`.
         op: &'static str,
@@ -68,4 +68,10 @@ impl From<Interrupted> for Error {
     fn from(Interrupted: Interrupted) -> Self {
         Self::Interrupted
     }
+}
+
+/// Returns the text of an error of the system in the words of `dayfly run`.
+fn described(cause: &io::Error) -> String {
+    let errno = rustix::io::Errno::from_io_error(cause);
+    errno.map_or_else(|| cause.to_string(), |errno| sys::errno::describe(errno).to_owned())
 }

@@ -123,6 +123,16 @@ fn a_bundle_is_written() {
 }
 
 #[test]
+fn errors_of_the_system_have_the_words_of_the_runtime() {
+    let output = Command::new(env!("CARGO_BIN_EXE_dayfly-bench"))
+        .args(["report", "--from", "/proc/none"])
+        .output()
+        .expect("run dayfly-bench");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text, "error: read /proc/none: no such file or directory\n");
+}
+
+#[test]
 fn namespaces_are_made_in_a_row() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: needs root");
