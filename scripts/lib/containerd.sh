@@ -59,8 +59,8 @@ hold_network() {
     wait_for 5 sh -c "net=\$(readlink /proc/$holder/ns/net) && [ \"\$net\" != '$host_net' ]" || exit 1
     net=$(readlink "/proc/$holder/ns/net")
 }
-# Prints the processes of that namespace, except its holder and the daemon.
-in_network() { [ -z "$holder" ] || pgrep --ns "$holder" --nslist net 2>/dev/null | grep -vxE "$daemon|$holder"; }
+# Prints the processes of that namespace, except its holder, the daemon, and a registry.
+in_network() { [ -z "$holder" ] || pgrep --ns "$holder" --nslist net 2>/dev/null | grep -vxE "$daemon|$holder|${registry:-}"; }
 show_processes() { while read -r pid; do echo "process $pid $(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"; done; }
 
 # HANDLER...: prepares a containerd, with these runtimes for the CRI if there are any.
@@ -160,7 +160,7 @@ containerd_clean_up() {
         end_child "$daemon"
     fi
     daemon=
-    for pid in $(in_network) $holder; do kill -KILL "$pid" 2>/dev/null; done
+    for pid in $(in_network) ${registry:-} $holder; do kill -KILL "$pid" 2>/dev/null; done
     [ -z "$holder" ] || wait "$holder" 2>/dev/null
     for group in /sys/fs/cgroup/"$containerd_namespace"* /sys/fs/cgroup/*/"$containerd_namespace"*; do
         [ -d "$group" ] || continue
@@ -196,7 +196,7 @@ containerd_cri_config() {
     cni_nothing
     cat >"$1" <<CRI
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
-  sandbox = 'localhost/dayfly:pause'
+  sandbox = '${pause_name:-localhost/dayfly:pause}'
 [plugins.'io.containerd.cri.v1.runtime']
   # Without CAP_SYS_RESOURCE, oom_score_adj cannot be lowered.
   restrict_oom_score_adj = true
