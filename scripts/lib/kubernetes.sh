@@ -76,7 +76,7 @@ WRAPPER
 
 # The files of the kubelet, and of the control plane if it runs here.
 cluster_files() {
-    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/static" "$scratch/plugins" "$scratch/home" "$scratch/sysctl"
+    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/static" "$scratch/plugins" "$scratch/home"
     if [ -z "${KUBERNETES_CONFIG:-}" ]; then
         control_files || return 1
     else
@@ -108,8 +108,13 @@ imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 CONFIG
-    # The kubelet sets these kernel parameters of the host, whatever its configuration: in its own mount namespace
-    # they are files.
+    kubelet_program
+}
+
+# Writes the program `kubelet`, which runs a kubelet where the kernel parameters that it sets, whatever its configuration, are
+# files, with the directory of these files and the kubelet as arguments.
+kubelet_program() {
+    mkdir -p "$scratch/sysctl"
     for sysctl in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
         kernel/keys/root_maxbytes; do
         mkdir -p "$scratch/sysctl/${sysctl%/*}"
