@@ -10,7 +10,7 @@ use spec::resources::{Pids, Resources};
 use sys::clone::HOLDER;
 
 use super::early::{self, ScopeJob};
-use super::{JOB_TIMEOUT, knows_idle, properties, task_limit};
+use super::{JOB_TIMEOUT, SIGKILL, knows_idle, properties, task_limit};
 use crate::devices::Rule;
 use crate::systemd::{self, Instance, Manager, Property, Unit};
 use crate::wait::{self, Deadline};
@@ -93,7 +93,8 @@ impl<'a> ScopeRequest<'a> {
         match limited.and_then(|()| set_devices(cgroup, self.unit, &self.rules, program, true)) {
             Ok(()) => Ok(job),
             Err(error) => {
-                job.cancel(|| {});
+                // If systemd has started the scope, it would wait for an init in it, which ignores SIGTERM.
+                job.cancel(|| drop(cgroup.kill_all(SIGKILL)));
                 Err(error)
             }
         }
