@@ -103,7 +103,10 @@ mod tests {
                 "{{range .Mounts}}{{.}}{{end}}",
                 "{{range .Mounts}}: only {{.NAME}} and {{json .NAME}}",
             ),
-            ("{{.State.Statsu}}", ".State.Statsu: there is no Statsu, but ExitCode, Paused"),
+            (
+                "{{.State.Statsu}}",
+                ".State.Statsu: there is no Statsu, but ExitCode, FinishedAt, Paused",
+            ),
             ("{{.Id", "--format {{.Id: }} is missing"),
             ("{{}}", "{{}}: only"),
         ] {
