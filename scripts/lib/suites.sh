@@ -31,6 +31,14 @@ judge_rows() {
     done <"$2"
 }
 
+# Suites leave cgroups of these names.
+suite_cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d \( -name 'testing*' -o -name 'nnnnnnnn*' -o -name containerd -o -name k8s.io \); }
+suite_cgroups >"$scratch/cgroups"
+suite_clean_up() {
+    containerd_clean_up
+    suite_cgroups | grep -vxFf "$scratch/cgroups" | while read -r group; do find "$group" -depth -type d -exec rmdir {} + 2>/dev/null; done
+}
+
 # COMMAND...: runs it in the bed's network namespace.
 in_net() { ${holder:+nsenter -t "$holder" -n} "$@"; }
 
