@@ -181,8 +181,6 @@ fn five_hundred_layers_and_not_one_more(bed: &Bed) {
     assert_eq!(layers.left(), Vec::<String>::new());
 }
 
-/// The image has directories whose names are not valid UTF-8. A lossy conversion to UTF-8 would turn each of these
-/// names into the name of a link that leads out of the container.
 /// Where all mounts are shared, as on every host with systemd, `parent` and `per-layer` could not enter the root, and
 /// `copy` left the container's mounts on the host.
 fn every_way_on_shared_mounts(bed: &Bed) {
@@ -203,6 +201,8 @@ fn every_way_on_shared_mounts(bed: &Bed) {
     }
 }
 
+/// The image has directories whose names are not valid UTF-8. A lossy conversion to UTF-8 would turn each of these
+/// names into the name of a link that leads out of the container.
 fn names_that_are_no_text(bed: &Bed) {
     let layers = Layers::new(bed, 2);
     let (outside, hostile) = (bed.dir.join("outside"), layers.store.join("layers/layer1/d"));

@@ -377,7 +377,41 @@ fn by_hand(from: &OwnedFd, to: &OwnedFd, mut at: u64, end: u64) -> Result<(), Er
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::OsStr;
     use std::fs;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    /// Lossy conversion to UTF-8 would turn the name `\xff` into the name of the link.
+    #[test]
+    fn names_need_not_be_text() {
+        let dir = std::env::temp_dir().join(format!("dayfly-copy-{}", std::process::id()));
+        let (from, to, outside) = (dir.join("from"), dir.join("to"), dir.join("outside"));
+        let odd = OsStr::from_bytes(b"\xff");
+        fs::create_dir_all(from.join(odd)).unwrap();
+        fs::create_dir_all(&to).unwrap();
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("file"), "outside").unwrap();
+        symlink(&outside, from.join("\u{fffd}")).unwrap();
+        fs::write(from.join(odd).join("file"), "inside").unwrap();
+        for number in 0..20 {
+            fs::hard_link(from.join(odd).join("file"), from.join(format!("{number}"))).unwrap();
+        }
+        let open = |path: &std::path::Path| fs::File::open(path).unwrap();
+        copy_upper(open(&from).as_fd(), open(&to).as_fd()).unwrap();
+        let copied = fs::metadata(to.join(odd).join("file")).unwrap();
+        assert_eq!(copied.nlink(), 21);
+        for number in 0..20 {
+            let name = to.join(format!("{number}"));
+            assert_eq!(fs::read(&name).unwrap(), b"inside");
+            assert_eq!(fs::metadata(&name).unwrap().ino(), copied.ino());
+        }
+        assert_eq!(fs::metadata(outside.join("file")).unwrap().nlink(), 1);
+        let root = open(&to);
+        let follow = link(root.as_fd(), c"\u{fffd}/file", root.as_fd(), c"new");
+        assert!(matches!(follow, Err(Errno::LOOP | Errno::NOTDIR)), "{follow:?}");
+        fs::remove_dir_all(dir).unwrap();
+    }
 
     /// A path that is too long causes an error, not a stack overflow.
     #[test]
