@@ -4,6 +4,7 @@
 //! the section `options` of containerd's configuration in TOML, or the path of a file in that format.
 
 use alloc::format;
+use alloc::string::String;
 
 use proto::messages::any::Any;
 use proto::messages::options::{Options, RuntimeOptions};
@@ -33,31 +34,37 @@ pub fn read(any: &Any) -> Result<Options, Failure> {
     }
 }
 
-/// The keys of [`of_text`].
-const KNOWN: &str = "nopivotroot nonewkeyring systemdcgroup iouid iogid shimcgroup binaryname root criupath \
-                     criuimagepath criuworkpath";
+/// The field of a key, by the type of its value.
+enum Field<'a> {
+    Boolean(&'a mut bool),
+    Number(&'a mut u32),
+    Text(&'a mut String),
+}
 
 /// Parses `Key = value` lines: the part of TOML that options use. Keys are those of runc's options, as in containerd's
 /// configuration (`SystemdCgroup`); unknown keys and tables are ignored.
 fn of_text(text: &str) -> Result<Options, Failure> {
     let mut options = Options::default();
     for Entry { line, key, name, value } in toml::entries(text) {
-        match (name.as_str(), value) {
-            ("nopivotroot", Some(Value::Boolean(value))) => options.no_pivot_root = value,
-            ("nonewkeyring", Some(Value::Boolean(value))) => options.no_new_keyring = value,
-            ("systemdcgroup", Some(Value::Boolean(value))) => options.systemd_cgroup = value,
-            ("iouid", Some(Value::Number(value))) => options.io_uid = value,
-            ("iogid", Some(Value::Number(value))) => options.io_gid = value,
-            ("shimcgroup", Some(Value::Text(value))) => options.shim_cgroup = value,
-            ("binaryname", Some(Value::Text(value))) => options.binary_name = value,
-            ("root", Some(Value::Text(value))) => options.root = value,
-            ("criupath", Some(Value::Text(value))) => options.criu_path = value,
-            ("criuimagepath", Some(Value::Text(value))) => options.criu_image_path = value,
-            ("criuworkpath", Some(Value::Text(value))) => options.criu_work_path = value,
-            (name, _) if KNOWN.split(' ').any(|known| known == name) => {
-                return Err(format!("options, line {line}: {key} has another type").into());
-            }
-            _ => {}
+        let field = match name.as_str() {
+            "nopivotroot" => Field::Boolean(&mut options.no_pivot_root),
+            "nonewkeyring" => Field::Boolean(&mut options.no_new_keyring),
+            "systemdcgroup" => Field::Boolean(&mut options.systemd_cgroup),
+            "iouid" => Field::Number(&mut options.io_uid),
+            "iogid" => Field::Number(&mut options.io_gid),
+            "shimcgroup" => Field::Text(&mut options.shim_cgroup),
+            "binaryname" => Field::Text(&mut options.binary_name),
+            "root" => Field::Text(&mut options.root),
+            "criupath" => Field::Text(&mut options.criu_path),
+            "criuimagepath" => Field::Text(&mut options.criu_image_path),
+            "criuworkpath" => Field::Text(&mut options.criu_work_path),
+            _ => continue,
+        };
+        match (field, value) {
+            (Field::Boolean(field), Some(Value::Boolean(value))) => *field = value,
+            (Field::Number(field), Some(Value::Number(value))) => *field = value,
+            (Field::Text(field), Some(Value::Text(value))) => *field = value,
+            _ => return Err(format!("options, line {line}: {key} has another type").into()),
         }
     }
     Ok(options)
