@@ -7,7 +7,7 @@ use dayfly_tests::{case, steps, wait};
 use rustix::process::Signal;
 use serde_json::json;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 use std::{env, fs};
 
@@ -196,18 +196,27 @@ fn refused_by_systemd(bed: &Bed) {
     }
 }
 
+/// A process that is killed at the end of a case, whatever its outcome.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs containers while a command that concerns systemd as a whole is repeated.
 fn beside(bed: &Bed, command: &str, runs: usize) {
     let script = format!("while :; do systemctl {command}; sleep 0.2; done");
-    let mut loops = Command::new("sh").args(["-c", &script]).spawn().expect("sh");
+    let loops = Killed(Command::new("sh").args(["-c", &script]).spawn().expect("sh"));
     let c = scope(bed, bed.bundle().args(&["/bin/true"]), "system.slice");
     for round in 0..runs {
         let outcome = c.call("run", &[]);
         assert_eq!(outcome.code(), 0, "round {round}: {outcome}");
     }
     let c = scope(bed, bed.bundle(), "system.slice").detached();
-    loops.kill().expect("kill");
-    loops.wait().expect("wait");
+    drop(loops);
     wait::until_true("systemd", || c.show("ActiveState") == "active");
     c.delete();
     wait::until_none("units and cgroups", || left_in_slice("test-"));
@@ -227,17 +236,13 @@ fn siblings_end(bed: &Bed) {
     let at = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/pids.max";
     let limits = json!({ "memory": { "limit": 67_108_864 }, "pids": { "limit": 50 } });
     let keeper = ["--scope", "--quiet", "--slice", "dftest.slice", "sleep", "1000"];
-    let mut keeper = Command::new("systemd-run").args(keeper).spawn().expect("systemd-run");
+    let _keeper = Killed(Command::new("systemd-run").args(keeper).spawn().expect("systemd-run"));
     wait::until_true("the slice", || fs::metadata("/sys/fs/cgroup/dftest.slice").is_ok());
     let sibling =
         "while :; do systemd-run --scope --quiet --slice dftest.slice -p Delegate=yes true; done";
-    let mut siblings = Command::new("sh").args(["-c", sibling]).spawn().expect("sh");
+    let _siblings = Killed(Command::new("sh").args(["-c", sibling]).spawn().expect("sh"));
     for _ in 0..rounds(30, 1000) {
         let c = scope(bed, limited(bed, limits.clone()).sh(at), "dftest.slice");
         assert_eq!(c.call("run", &[]).ok().stdout, "67108864\n50\n");
-    }
-    for child in [&mut siblings, &mut keeper] {
-        child.kill().expect("kill");
-        child.wait().expect("wait");
     }
 }

@@ -117,9 +117,12 @@ impl<'a> ScopeRequest<'a> {
         let rest = Cgroup::open_rest(self.location)?;
         await_unused(&rest)?;
         let list = self.list(holder);
-        // systemd may still be about to remove the scope of an earlier container.
-        let is_left = rest.unified_path().is_some() && self.location.is_unified();
-        self.manager.start(self.unit, &list, is_left)?;
+        // systemd may still be about to remove the scope of an earlier container. It is stopped before the request, which
+        // is sent twice if systemd is executed again: then the earlier scope would be taken for the new one.
+        if rest.unified_path().is_some() && self.location.is_unified() {
+            self.manager.stop(self.unit)?;
+        }
+        self.manager.start(self.unit, &list)?;
         let mut cgroup = Cgroup::of_started(self.unit);
         let mut resources = self.resources.into_owned();
         cgroup.make(self.location, &resources)?;

@@ -95,23 +95,16 @@ impl Manager {
     }
 
     /// Starts a transient unit, and waits until the job has finished. If a failed unit with the same name exists, its
-    /// failed state is reset first. With `is_left`, the unit's cgroup exists and is empty, so the unit is stopped first.
+    /// failed state is reset first. A unit in another state is an error, or is taken for the one that is requested here:
+    /// see [`Manager::accepted`].
     ///
     /// # Errors
     /// [`Error::Call`]; [`Error::Job`] if the unit fails to start.
-    pub fn start(
-        &mut self,
-        unit: &Unit,
-        properties: &[Property],
-        is_left: bool,
-    ) -> Result<(), Error> {
+    pub fn start(&mut self, unit: &Unit, properties: &[Property]) -> Result<(), Error> {
         let call = self.request_start(unit, properties)?;
         let job = match self.accepted(unit, properties, call) {
             Err(Error::Call { cause, .. }) if is_answer(&cause, "UnitExists") => {
-                match is_left {
-                    true => self.stop(unit)?,
-                    false => self.reset(unit),
-                }
+                self.reset(unit);
                 let call = self.request_start(unit, properties)?;
                 self.accepted(unit, properties, call)?
             }

@@ -53,7 +53,7 @@ fn a_scope_is_started_when_its_job_is_done() {
         let other = job_removed("/org/freedesktop/systemd1/job/6", "p-x.scope", "failed");
         [other, job(asked), job_removed(JOB, "p-x.scope", "done")].concat()
     });
-    manager.start(&unit(), &[], false).unwrap();
+    manager.start(&unit(), &[]).unwrap();
     assert_eq!(calls(manager, thread), ["StartTransientUnit"]);
 }
 
@@ -61,7 +61,7 @@ fn a_scope_is_started_when_its_job_is_done() {
 fn a_job_that_is_over_before_its_answer_counts() {
     let (mut manager, _thread) =
         manager(|asked| [job_removed(JOB, "p-x.scope", "done"), job(asked)].concat());
-    manager.start(&unit(), &[], false).unwrap();
+    manager.start(&unit(), &[]).unwrap();
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_job_that_fails_is_an_error_and_is_reset() {
         "StartTransientUnit" => [job(asked), job_removed(JOB, "p-x.scope", "failed")].concat(),
         _ => returns(asked, &[]),
     });
-    let error = manager.start(&unit(), &[], false).unwrap_err();
+    let error = manager.start(&unit(), &[]).unwrap_err();
     assert_eq!(error, Error::Job { unit: "p-x.scope".into(), result: "failed".into() });
     assert_eq!(calls(manager, thread), ["StartTransientUnit", "ResetFailedUnit"]);
 }
@@ -78,7 +78,7 @@ fn a_job_that_fails_is_an_error_and_is_reset() {
 #[test]
 fn answers_that_are_errors_are_told() {
     let (mut manager, _thread) = manager(|asked| fails(asked, "AccessDenied", "Permission denied"));
-    let error = manager.start(&unit(), &[], false).unwrap_err().to_string();
+    let error = manager.start(&unit(), &[]).unwrap_err().to_string();
     assert_eq!(
         error,
         "systemd: StartTransientUnit p-x.scope: Permission denied (org.freedesktop.systemd1.AccessDenied)"
@@ -98,7 +98,7 @@ fn a_unit_that_failed_earlier_makes_way() {
         "StartTransientUnit" => [job(asked), job_removed(JOB, "p-x.scope", "done")].concat(),
         _ => returns(asked, &[]),
     });
-    manager.start(&unit(), &[], false).unwrap();
+    manager.start(&unit(), &[]).unwrap();
     let wanted = ["StartTransientUnit", "ResetFailedUnit", "StartTransientUnit"];
     assert_eq!(calls(manager, thread), wanted);
 }
@@ -109,7 +109,7 @@ fn a_unit_that_is_in_use_is_an_error() {
         "StartTransientUnit" => fails(asked, "UnitExists", "Unit p-x.scope already exists."),
         _ => returns(asked, &[]),
     });
-    let error = manager.start(&unit(), &[], false).unwrap_err().to_string();
+    let error = manager.start(&unit(), &[]).unwrap_err().to_string();
     assert!(error.contains("already exists"), "{error}");
     assert_eq!(calls(manager, thread).len(), 3);
 }
@@ -168,7 +168,7 @@ fn processes_are_moved_to_a_unit() {
 fn a_bus_that_stalls_is_an_error_soon() {
     let stalls = |answer: fn(&Asked) -> Vec<u8>| {
         let (mut manager, _thread) = manager(answer);
-        let error = within_bounds(|| manager.start(&unit(), &[], false)).unwrap_err();
+        let error = within_bounds(|| manager.start(&unit(), &[])).unwrap_err();
         assert!(matches!(error, Error::Call { cause: dbus::Error::Stalled(200), .. }), "{error}");
         error.to_string()
     };
@@ -201,7 +201,7 @@ proptest! {
                 junk.clone()
             }
         });
-        let result = within_bounds(|| manager.start(&unit(), &[], false));
+        let result = within_bounds(|| manager.start(&unit(), &[]));
         prop_assert!(result.is_err());
     }
 }
