@@ -126,6 +126,22 @@ network_state() {
     done
 }
 
+# NAME PORT [YAML]: starts a registry on the loopback, in the bed's network namespace, with its files in $scratch/NAME, and more
+# lines after those of `http`. $registry is its process.
+serve_registry() {
+    cat >"$scratch/$1.yml" <<CONFIG
+version: 0.1
+log: { level: warn }
+storage: { filesystem: { rootdirectory: $scratch/$1 } }
+http:
+  addr: 127.0.0.1:$2
+  secret: test
+${3:-}
+CONFIG
+    ${holder:+nsenter -t "$holder" -n} "$REGISTRY_BIN/registry" serve "$scratch/$1.yml" </dev/null >"$scratch/$1.log" 2>&1 9>&- &
+    registry=$!
+}
+
 # FILE: makes a certificate authority; its key is $scratch/ca.key.
 authority() {
     authority=$1

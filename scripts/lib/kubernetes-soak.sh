@@ -18,13 +18,13 @@ soak_starts() {
     done | sort -n
 }
 soak_sample() {
-    shim_pids=$(shims) server_pids="$(cat "$scratch/daemon.pid") $(cat "$scratch/pid/kubelet")"
+    shim_pids=$(shims) kubelet_pid=$(cat "$scratch/pid/kubelet")
     starts=$(soak_starts)
-    # shellcheck disable=SC2046,SC2086
-    echo "$((($(date +%s) - soak_began) / 60)) $(private_memory $(cat "$scratch/daemon.pid")) $(private_memory $(cat "$scratch/pid/kubelet")) \
+    # shellcheck disable=SC2086
+    echo "$((($(date +%s) - soak_began) / 60)) $(private_memory "$daemon") $(private_memory "$kubelet_pid") \
 $(private_memory $shim_pids) $(echo "$shim_pids" | wc -l) \
-$(for pid in $server_pids $shim_pids; do find "/proc/$pid/fd" 2>/dev/null; done | wc -l) \
-$(for pid in $server_pids $shim_pids; do find "/proc/$pid/task" -maxdepth 1 2>/dev/null; done | wc -l) \
+$(for pid in $daemon $kubelet_pid $shim_pids; do find "/proc/$pid/fd" 2>/dev/null; done | wc -l) \
+$(for pid in $daemon $kubelet_pid $shim_pids; do find "/proc/$pid/task" -maxdepth 1 2>/dev/null; done | wc -l) \
 $(find /sys/fs/cgroup/*/"$containerd_namespace" -type d 2>/dev/null | wc -l) $(wc -l </proc/self/mountinfo) \
 $(find "$scratch/state" /run/netns -name 'cni-*' 2>/dev/null | wc -l) \
 $(find /run/dayfly* /run/containerd /run/dayfly-trace "$scratch/state" -mindepth 1 2>/dev/null | wc -l) \
@@ -92,7 +92,6 @@ YAML
         "soak_$churn" >"$scratch/log/soak-$churn" 2>&1 </dev/null 9>&- &
         soakers="$soakers $!"
     done
-    echo "$daemon" >"$scratch/daemon.pid"
     minute=0
     while [ "$(date +%s)" -lt "$soak_until" ]; do
         sample_at=$(($(date +%s) + 60))
@@ -101,7 +100,7 @@ YAML
         case $((minute % 10)) in
             3 | 6) kill -KILL "$(shims | shuf -n 1)" 2>/dev/null ;;
             8) unserve kubelet KILL && kubelet_start ;;
-            9) kill_daemon && containerd_start 60 && echo "$daemon" >"$scratch/daemon.pid" ;;
+            9) kill_daemon && containerd_start 60 ;;
         esac
         while [ "$(date +%s)" -lt $sample_at ]; do sleep 1; done
     done

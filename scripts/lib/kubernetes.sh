@@ -76,7 +76,7 @@ WRAPPER
 
 # The files of the kubelet, and of the control plane if it runs here.
 cluster_files() {
-    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/static" "$scratch/plugins" "$scratch/home"
+    mkdir -p "$scratch/log" "$scratch/pid" "$scratch/static" "$scratch/home"
     if [ -z "${KUBERNETES_CONFIG:-}" ]; then
         control_files || return 1
     else
@@ -84,37 +84,42 @@ cluster_files() {
     fi
     echo 'nameserver 127.0.0.1' >"$scratch/resolv.conf"
     # Threshold: pods of one node are evicted when less than 96 of the 256 MiB below /var/lib/kubelet are left.
-    cat >"$scratch/kubelet.yaml" <<CONFIG
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-failCgroupV1: false
-cgroupDriver: $cgroup_driver
-$([ $cgroup_driver = systemd ] || echo "cgroupRoot: /$containerd_namespace")
+    kubelet_files <<CONFIG
 containerRuntimeEndpoint: unix://$scratch/containerd.sock
 address: $node_address
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 staticPodPath: $scratch/static
-volumePluginDir: $scratch/plugins
 resolvConf: $scratch/resolv.conf
 clusterDNS: [10.97.0.10]
-failSwapOn: false
-oomScoreAdj: 0
-maxOpenFiles: $(awk '/^Max open files/ { print $5 }' /proc/self/limits)
-makeIPTablesUtilChains: false
 evictionHard: {nodefs.available: 96Mi, memory.available: 50Mi}
-evictionPressureTransitionPeriod: 5s
 imageGCHighThresholdPercent: 100
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 CONFIG
-    kubelet_program
 }
 
-# Writes the program `kubelet`, which runs a kubelet where the kernel parameters that it sets, whatever its configuration, are
-# files, with the directory of these files and the kubelet as arguments.
-kubelet_program() {
-    mkdir -p "$scratch/sysctl"
+# Writes the configuration of a kubelet, with the lines on standard input; and the program `kubelet`, which runs a kubelet where
+# the kernel parameters that it sets, whatever its configuration, are files, with the directory of these files and the kubelet
+# as arguments.
+kubelet_files() {
+    mkdir -p "$scratch/sysctl" "$scratch/plugins"
+    {
+        cat
+        cat <<CONFIG
+apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+failCgroupV1: false
+cgroupDriver: $cgroup_driver
+$([ $cgroup_driver = systemd ] || echo "cgroupRoot: /$containerd_namespace")
+volumePluginDir: $scratch/plugins
+failSwapOn: false
+oomScoreAdj: 0
+maxOpenFiles: $(awk '/^Max open files/ { print $5 }' /proc/self/limits)
+makeIPTablesUtilChains: false
+evictionPressureTransitionPeriod: 5s
+CONFIG
+    } >"$scratch/kubelet.yaml"
     for sysctl in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys \
         kernel/keys/root_maxbytes; do
         mkdir -p "$scratch/sysctl/${sysctl%/*}"
@@ -142,13 +147,7 @@ cluster_network() {
     fi
     nsenter -t "$holder" -n sh -c "ip link set lo up && ip address add $node_address/24 dev $node_device &&
         ip link set $node_device up && ip route add default via $node_gateway" || return 1
-    for plugin in bridge host-local loopback; do ln -sf "$CNI_BIN/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
-    rm -f "$scratch/cni/conf/"*
-    cat >"$scratch/cni/conf/10-pods.conflist" <<CNI
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0", "isGateway": true,
-  "ipam": {"type": "host-local", "dataDir": "$scratch/cni/addresses", "routes": [{"dst": "0.0.0.0/0"}],
-    "ranges": [[{"subnet": "10.99.0.0/22"}]]}}]}
-CNI
+    cni_bridge
 }
 
 # The cgroup below which the kubelet makes all others.

@@ -15,6 +15,8 @@ go_rows() {
     awk '/^=== (RUN|NAME) / { why = "" } /^ +[a-z_0-9]+\.go:[0-9]+: / && why == "" { why = $0 }
         /^--- (PASS|FAIL|SKIP): / { print (/PASS/ ? "passed" : /FAIL/ ? "failed" : "skipped") "\t" $3 "\t" why; why = "" }' "$1"
 }
+# FILE: prints how many rows are in each state.
+row_counts() { cut -f 1 "$1" | sort | uniq -c | tr -s ' \n' ' '; }
 # OWN REFERENCE: counts the rows of dayfly in the file OWN. What does not pass with the reference is skipped with its reason.
 judge_rows() {
     [ -s "$2" ] || fails 'the reference has results'
@@ -46,21 +48,10 @@ in_net() { ${holder:+nsenter -t "$holder" -n} "$@"; }
 suite_registry() {
     authority "$scratch/ca.pem"
     certify "$scratch/registry" "$(printf 'DNS:%s,' "$@" | sed 's/,$//')"
-    cat >"$scratch/registry.yml" <<CONFIG
-version: 0.1
-log: { level: warn }
-storage: { filesystem: { rootdirectory: $scratch/registry } }
-http:
-  addr: 127.0.0.1:443
-  secret: test
-  tls: { certificate: $scratch/registry.pem, key: $scratch/registry.key }
-CONFIG
     { echo '127.0.0.1 localhost'; printf '127.0.0.1 %s\n' "$@"; } >"$scratch/hosts"
     mount --bind "$scratch/hosts" /etc/hosts && in_net ip link set lo up || return
     export SSL_CERT_FILE="$scratch/ca.pem"
-    ${holder:+nsenter -t "$holder" -n} "$REGISTRY_BIN/registry" serve "$scratch/registry.yml" </dev/null >"$scratch/registry.log" 2>&1 9>&- &
-    # shellcheck disable=SC2034
-    registry=$!
+    serve_registry registry 443 "  tls: { certificate: $scratch/registry.pem, key: $scratch/registry.key }"
     wait_for 30 in_net bash -c 'exec 3<>/dev/tcp/127.0.0.1/443'
 }
 # TAG NAME...: pushes an image of the layout under these names.
@@ -152,16 +143,3 @@ suite_images() {
     suite_push test-1 $tools/test-image-tags:1 $tools/test-image-tags:2 $tools/test-image-tags:3 $tools/test-image-tag:test &&
         suite_push test-2 $tools/test-image-tag:all
 }
-
-# Pods get addresses of a bridge in the bed's network namespace, and ports of it.
-suite_network() {
-    for plugin in bridge host-local loopback portmap; do ln -sf "$CNI_BIN/$plugin" "$scratch/cni/bin/$plugin" || return; done
-    rm -f "$scratch/cni/conf/"*
-    cat >"$scratch/cni/conf/10-pods.conflist" <<CNI
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true,
-  "ipam": {"type": "host-local", "dataDir": "$scratch/cni/addresses", "routes": [{"dst": "0.0.0.0/0"}],
-    "ranges": [[{"subnet": "10.99.0.0/22"}]]}},
-  {"type": "portmap", "capabilities": {"portMappings": true}}]}
-CNI
-}
-
