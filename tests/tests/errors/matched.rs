@@ -31,7 +31,7 @@ fn texts_about_the_program(bed: &Bed) {
         ("/nope", "exec: \"/nope\": stat /nope: no such file or directory"),
         ("/script", "exec /script: no such file or directory"),
         ("/plain", "exec: \"/plain\": permission denied"),
-        ("/etc", "exec: \"/etc\": is a directory"),
+        ("/etc", "exec: \"/etc\": is a directory: permission denied"),
         ("/plain/x", "exec: \"/plain/x\": stat /plain/x: not a directory"),
     ] {
         let outcomes = [with_files(bed).args(&[program]).make().run(), running.exec(&[program])];

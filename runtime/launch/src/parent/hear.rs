@@ -117,6 +117,8 @@ fn describe_failure(plan: &Plan, step: usize, errno: Errno, detail: String) -> E
                 (false, Errno::NOENT | Errno::NOTDIR) => {
                     format!("exec: {name:?}: stat {name}: {reason}")
                 }
+                // runc's words, and execve's, from which Podman derives the status 126.
+                (_, Errno::ISDIR) => format!("exec: {name:?}: {reason}: permission denied"),
                 _ => format!("exec: {name:?}: {reason}"),
             };
             Error::Program { text, errno }
