@@ -308,3 +308,19 @@ YAML
     expect sees_the_other 2 sh -c "'$k' exec shared-pid -c main -- ps | grep -c 'sleep 100[01]\$'"
     remove_pods server client host-network host-pid shared-pid names
 }
+
+# As many pods as --pods at once, and what the shims of idle ones keep: at most 0.2 MiB each, if they are dayfly's.
+group_crowd() {
+    row "$pods pods at once"
+    usual=$patience patience=1800
+    for number in $(seq "$pods"); do box "crowd-$number" '[sleep, "1000000"]'; done >"$scratch/pods.yaml"
+    from=$(date +%s)
+    make_pods
+    check all_are_ready "$k" wait --for=condition=Ready pod --all --timeout=1700s
+    # shellcheck disable=SC2046
+    kib=$(private_memory $(shims))
+    echo "    $pods pods were ready after $(($(date +%s) - from)) s; private memory of a shim: $((kib / pods)) KiB"
+    [ "$class" != dayfly ] || check memory_of_a_shim [ "$kib" -le $((pods * 205)) ]
+    check all_are_deleted "$k" delete pod --all --timeout=1700s
+    patience=$usual
+}

@@ -94,6 +94,7 @@ resolvConf: $scratch/resolv.conf
 clusterDNS: [10.97.0.10]
 evictionHard: {nodefs.available: 96Mi, memory.available: 50Mi}
 imageGCHighThresholdPercent: 100
+maxPods: 500
 nodeStatusUpdateFrequency: 5s
 syncFrequency: 10s
 CONFIG

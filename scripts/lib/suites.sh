@@ -33,6 +33,32 @@ judge_rows() {
     done <"$2"
 }
 
+# SOCKET LEFTOVERS REFERENCE HANDLER...: runs critest with these runtimes. The command LEFTOVERS prints what is left, which must not
+# be more than what the reference leaves.
+critest_with() {
+    socket=$1 check=$2 reference=$3 own=$shim
+    shift 2
+    for handler in "$@"; do
+        engine=${engine%%::*}::$handler
+        # Limits of the host are no matter of the runtime: it lacks CAP_SYS_RESOURCE here.
+        in_net timeout 1800 "$CRITEST_BIN/critest" --runtime-endpoint "unix://$socket" --image-endpoint "unix://$socket" \
+            --runtime-handler "$handler" --ginkgo.no-color ${focus:+--ginkgo.focus "$focus"} \
+            --ginkgo.json-report "$scratch/$handler.json" >"$scratch/$handler.log" 2>&1 </dev/null
+        ginkgo_rows "$scratch/$handler.json" >"$scratch/$handler.rows" || give_up "no report of $handler:" "$scratch/$handler.log"
+        [ "$handler" != "$reference" ] || {
+            echo "$handler: $(row_counts "$scratch/$handler.rows")"
+            $check >"$scratch/base"
+            continue
+        }
+        judge_rows "$scratch/$handler.rows" "$scratch/$reference.rows"
+        # Sockets are counted for dayfly's shim only.
+        if [ "$handler" = dayfly-shim ]; then shim=$own; else shim=; fi
+        [ -n "$shim" ] || rm -f /run/containerd/s/*
+        leaves_nothing nothing_left_on_the_host new_leftovers
+    done
+}
+new_leftovers() { $check | grep -vxFf "$scratch/base"; }
+
 # Suites leave cgroups of these names.
 suite_cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d \( -name 'testing*' -o -name 'nnnnnnnn*' -o -name containerd -o -name k8s.io \); }
 suite_cgroups >"$scratch/cgroups"
