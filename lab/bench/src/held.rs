@@ -39,6 +39,35 @@ pub(crate) fn namespace(first: i32) -> Vec<i32> {
     pids.filter(|pid| of(*pid).as_ref() == Some(&own)).collect()
 }
 
+/// Returns the descendants of this process, except one child and that child's descendants. This process is a subreaper,
+/// so orphans below it become its children.
+pub(crate) fn descendants(without: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    collect(std::process::id().cast_signed(), without, &mut found);
+    found
+}
+
+/// Collects the descendants of a process, except one child and that child's descendants.
+fn collect(of: i32, without: i32, found: &mut Vec<i32>) {
+    let tasks = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<i32> = children
+        .flat_map(|text| {
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect();
+    for pid in children.into_iter().filter(|&pid| pid != without && is_alive(pid)) {
+        found.push(pid);
+        collect(pid, without, found);
+    }
+}
+
+/// Returns whether the process is alive, rather than a zombie.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// Returns the file with the memory charged to the cgroup of a process, if there is a memory controller.
 pub(crate) fn charged(pid: i32) -> Option<String> {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;

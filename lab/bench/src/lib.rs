@@ -10,7 +10,7 @@
 //! | [`weight`], [`weigh`] | counting instead of timing |
 //! | [`accounting`] | the kernel's accounting of CPU time |
 //! | [`config`], [`rootfs`], `engine` | the bundle for all runtimes; root filesystems from layers |
-//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`mod@restore`], [`templates`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
+//! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`density`], [`mod@restore`], [`templates`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`mod@kubernetes`] | the cost of a RuntimeClass on a node of a cluster |
 //! | [`mod@scale`] | a simulation of larger nodes and clusters, from results of the other experiments |
@@ -43,6 +43,7 @@ mod circumstances;
 mod concurrent;
 mod config;
 mod container;
+mod density;
 mod engine;
 mod faas;
 mod favordynmods;

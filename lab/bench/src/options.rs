@@ -2,9 +2,9 @@
 
 use crate::session::{With, run};
 use crate::{
-    Error, ablation, bulk, burst, config, faas, favordynmods, first_use, flame, groups, kubernetes,
-    layers, learned, leftover, lookups, memory, mounts, pools, report, restore, scale, shim,
-    spaced, staircase, start, templates, trace, unshare,
+    Error, ablation, bulk, burst, config, density, faas, favordynmods, first_use, flame, groups,
+    kubernetes, layers, learned, leftover, lookups, memory, mounts, pools, report, restore, scale,
+    shim, spaced, staircase, start, templates, trace, unshare,
 };
 use clap::{Parser, Subcommand};
 
@@ -95,6 +95,14 @@ pub enum Command {
     /// runtime's state files, and the memory charged to the container's cgroup; the kernel charges
     /// up to 256 KiB per CPU in advance.
     Memory(With<memory::Memory>),
+    /// Show what an idle container holds, and whether a start takes longer the more containers there are
+    ///
+    /// All runtimes have a crowd of idle containers, whose program only waits. At each count, each runtime starts and
+    /// removes further containers in turns. Memory: the PSS of processes, and the growth of the kernel's counters in
+    /// /proc/meminfo, for crowds that have grown by 50 or more. The crowds stop growing when memory, threads or a limit
+    /// of the host are used up; a large --count finds this end. "dayfly bench shim --probes N" shows the memory of shims
+    /// beside N pods.
+    Density(With<density::Density>),
     /// Create many containers, then time the starts of all of them
     ///
     /// A host does this when it boots and its containers were created in advance. The measured time
@@ -206,6 +214,7 @@ impl Command {
             Self::Unshare(unshare) => unshare::command(&unshare),
             Self::FavorDynmods(favordynmods) => run(favordynmods),
             Self::Memory(memory) => run(memory),
+            Self::Density(density) => run(density),
             Self::Bulk(bulk) => run(bulk),
             Self::Restore(restore) => run(restore),
             Self::Templates(templates) => run(templates),

@@ -42,7 +42,8 @@ pub(crate) fn seccomp(config: &mut Value) {
     }
 }
 
-fn network(config: &mut Value) {
+/// Removes the network namespace, so that the container has the host's.
+pub(crate) fn network(config: &mut Value) {
     without_namespace(config, "network");
 }
 

@@ -1,4 +1,4 @@
-//! Runs `first-use`, `memory` and `bulk` briefly, with real containers.
+//! Runs `first-use`, `memory`, `density` and `bulk` briefly, with real containers.
 
 mod common;
 
@@ -84,6 +84,58 @@ fn memory_has_its_figures() {
     } else {
         assert!(value(&report, "smallest limit that starts") < 65_536.0);
     }
+}
+
+/// Returns the JSON of `density` with these options.
+fn density(dayfly: &Path, options: &[&str]) -> Value {
+    json(&bench(&[&["density", "--json", "--rounds=12", &runtime(dayfly)], options].concat()))
+}
+
+#[test]
+fn density_shows_what_an_idle_container_holds() {
+    let Some(dayfly) = ready() else { return };
+    let report = density(&dayfly, &["--count=2,60", "--host-network=3", "--runtime=/bin/false"]);
+    assert_eq!(report["failures"].as_array().map(Vec::len), Some(1), "the other runtime");
+    assert_eq!(report["ends"], Value::Array(Vec::new()));
+    let rows = rows(&report, "runtime", "ours");
+    let counts: Vec<_> = rows.iter().map(|row| row["count"].as_u64().expect("count")).collect();
+    assert_eq!(counts, [2, 60, 3]);
+    for (row, networks) in rows.iter().zip([1.0, 1.0, 0.0]) {
+        assert_eq!(row["wall_ms"].as_array().map(Vec::len), Some(12));
+        let share = &row["share"];
+        let number = |name: &str| share[name].as_f64().expect("number");
+        assert_eq!(
+            (number("processes beside"), number("network namespaces")),
+            (0.0, networks),
+            "{share}"
+        );
+        assert!(
+            number("PSS") > 0.0 && number("PSS") < 100.0 && number("cgroups") >= 1.0,
+            "{share}"
+        );
+        assert!(row["weight"]["system_calls"].as_f64().is_some_and(|calls| calls > 100.0));
+    }
+    assert_eq!(rows[1]["share"]["mounts outside"], 0.0, "mounts in the host's table");
+    let stack = rows[1]["share"]["stacks"].as_f64().expect("number");
+    assert!(stack > 1.0, "{report}");
+    assert_eq!(rows[0]["share"]["kernel"], Value::Null, "too few");
+    let growth = &report["growth"];
+    assert_eq!((growth[0]["base"].as_u64(), growth[0]["count"].as_u64()), (Some(2), Some(60)));
+    assert!(growth[0]["wall"]["value"].as_f64().is_some() && growth[1].is_null(), "{growth}");
+}
+
+#[test]
+fn density_ends_before_memory_does() {
+    let Some(dayfly) = ready() else { return };
+    // With a quarter of a MiB for each container, a thousand would need more than is left.
+    let free = std::fs::read_to_string("/proc/meminfo").expect("meminfo");
+    let free = free.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let free = free.and_then(|text| text.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    let leave = format!("--leave={}k", free.expect("a number") - (16 << 10));
+    let report = density(&dayfly, &["--count=1,5000", "--host-network=0", &leave]);
+    let end = report["ends"][0].as_str().expect("an end");
+    assert!(end.starts_with("own network: ours ends at "), "{end}");
+    assert!(end.contains(" MiB of memory are available, less than "), "{end}");
 }
 
 #[test]

@@ -93,6 +93,7 @@ fn nothing_stays_after_an_interrupt() {
         &["first-use", "--rounds=100000", "--pause=0"],
         &["memory", "--rounds=100000", "--figure=idle"],
         &["staircase", "--rounds=100000", "--pause=0"],
+        &["density", "--count=1,100000"],
         &["bulk", "--rounds=100000", "--count=30", "--width=4"],
     ] {
         interrupt(&dayfly, experiment);

@@ -17,6 +17,21 @@ impl Container<'_> {
         self.spawn("run", command)
     }
 
+    /// Runs `run --detach`.
+    ///
+    /// # Errors
+    /// The runtime's failure, or a pid file without a pid.
+    pub fn run_detached(&self) -> Result<Pid, Error> {
+        let command = self.starting("run", &["--detach", "--pid-file", &self.pid_file()]);
+        self.execute("run", command)?;
+        self.read_pid("run")
+    }
+
+    /// Leaves the removal of the container, whose program has been waited for, to the stand.
+    pub fn leave_to_stand(&self) {
+        self.made.set(false);
+    }
+
     /// Returns the command `run` in the foreground, to be started in a process group of its own. `stdin` and `stdout`
     /// are those of the container's program. Call [`Self::removed_by`] when the command ends.
     ///

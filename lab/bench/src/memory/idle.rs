@@ -4,7 +4,6 @@ use crate::figures::Sample;
 use crate::harness::*;
 use crate::held::{self, charged};
 use crate::race::asleep;
-use rustix::process::getpid;
 use std::os::unix::fs::MetadataExt;
 
 /// Examines a sleeping container after its runtime's commands have ended.
@@ -22,9 +21,7 @@ pub(super) fn look(stand: &Stand, entrant: &Entrant) -> Result<Sample, Error> {
 
 fn observe(stand: &Stand, entrant: &Entrant, container: &Container<'_>) -> Option<Sample> {
     let own = container.pid()?.as_raw_pid();
-    // This process is a subreaper, so orphans below it become its children.
-    let mut beside = Vec::new();
-    descendants(getpid().as_raw_pid(), own, &mut beside);
+    let beside = held::descendants(own);
     // The sum begins at +0, because the sum of an empty iterator of floats is −0.
     let private = beside.iter().fold(0.0, |sum, &pid| sum + private_kib(pid));
     let state = blocks(&entrant.runtime.state_root(&stand.state)) as f64 / 2.0;
@@ -37,27 +34,6 @@ fn observe(stand: &Stand, entrant: &Entrant, container: &Container<'_>) -> Optio
     let name = "idle: charged to the container's cgroup".to_owned();
     sample.extend(bytes.map(|bytes: f64| (name, "KiB", bytes / 1024.0)));
     Some(sample)
-}
-
-/// Collects the descendants of a process, except one child and that child's descendants.
-fn descendants(of: i32, without: i32, found: &mut Vec<i32>) {
-    let tasks = fs::read_dir(format!("/proc/{of}/task")).into_iter().flatten().flatten();
-    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let children: Vec<i32> = children
-        .flat_map(|text| {
-            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
-        })
-        .collect();
-    for pid in children.into_iter().filter(|&pid| pid != without && is_alive(pid)) {
-        found.push(pid);
-        descendants(pid, without, found);
-    }
-}
-
-/// Returns whether the process is alive, rather than a zombie.
-fn is_alive(pid: i32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
 /// Returns a process's private resident memory (proc_pid_smaps(5)).
@@ -91,12 +67,8 @@ mod tests {
     #[expect(clippy::zombie_processes, reason = "process::wait is what reaps it")]
     fn what_a_runtime_leaves_is_seen() {
         let child = Command::new("/bin/sleep").arg("60").spawn().expect("sleep");
-        let (own, pid) = (getpid().as_raw_pid(), child.id().cast_signed());
-        let found = |without| {
-            let mut found = Vec::new();
-            descendants(own, without, &mut found);
-            found.contains(&pid)
-        };
+        let pid = child.id().cast_signed();
+        let found = |without| held::descendants(without).contains(&pid);
         assert!(found(0));
         assert!(!found(pid), "the container's own");
         assert!(private_kib(pid) > 0.0);
