@@ -57,7 +57,12 @@ critest_with() {
         leaves_nothing nothing_left_on_the_host new_leftovers
     done
 }
-new_leftovers() { $check | grep -vxFf "$scratch/base"; }
+# Without names, of which each pod has its own.
+nameless() { sed -E 's/[0-9a-f-]{36,64}/ID/g' | sort; }
+new_leftovers() {
+    nameless <"$scratch/base" >"$scratch/base.kinds"
+    $check | grep -vxFf "$scratch/base" | nameless | comm -23 - "$scratch/base.kinds"
+}
 
 # Suites leave cgroups of these names.
 suite_cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d \( -name 'testing*' -o -name 'nnnnnnnn*' -o -name containerd -o -name k8s.io \); }
