@@ -120,6 +120,8 @@ PGREP
 for address; do :; done
 exec wget -q -O - "$address"
 CURL
+    # nmeter -d0 %3t: the time with milliseconds, here that of a new inode.
+    printf '#!/bin/sh\nset -- $(stat -L -c %%y /proc/self)\necho "${2%%??????}"\n' | program "$1/base/usr/bin/nmeter"
     printf '#!/bin/sh\nexec cat /proc/sysvipc/shm\n' | program "$1/base/usr/bin/ipcs"
     cp "$SUITE_IMAGES_BIN/agnhost" "$1/agnhost/agnhost" && ln -s agnhost "$1/agnhost/agnhost-2" || return
     # agnhost under nginx's name: tests look for its process, its pid file, and its title.
