@@ -64,6 +64,53 @@ new_leftovers() {
     $check | grep -vxFf "$scratch/base" | nameless | comm -23 - "$scratch/base.kinds"
 }
 
+# PROGRAM: lists its cases that match $focus, and goes on with them for $handlers: shard HANDLER NAMES runs the cases of the file NAMES.
+# Results are kept in $results. After $seconds, no more cases begin, and what there is is judged by runc's. What has failed runs once
+# more, because time is short on a loaded machine.
+suite_rounds() {
+    results=$top/build/$(basename "$bed")
+    [ -z "$fresh" ] || rm -rf "$results"
+    mkdir -p "$results"
+    (cd "$scratch" && "$1" --ginkgo.dry-run --ginkgo.focus "$focus" --ginkgo.skip '\[(Serial|Flaky|Slow|Disruptive)\]' \
+        --ginkgo.json-report "$scratch/cases.json") >"$scratch/cases.log" 2>&1 &&
+        ginkgo_rows "$scratch/cases.json" | cut -f 2 | sort -u >"$scratch/cases" && [ -s "$scratch/cases" ] || give_up 'no cases:' "$scratch/cases.log"
+    until [ $(($(date +%s) - begun)) -ge "$seconds" ]; do
+        left=
+        for handler in $handlers; do
+            rows=$results/$handler.rows
+            touch "$rows" "$results/$handler.again"
+            cut -f 2 "$rows" | sort -u | comm -23 "$scratch/cases" - | head -n $((procs * 10)) >"$scratch/next"
+            [ -s "$scratch/next" ] || {
+                awk -F "$tab" '$1 !~ "passed|skipped" { print $2 }' "$rows" | grep -vxFf "$results/$handler.again" \
+                    >"$scratch/next" && { grep -vF "$(cat "$scratch/next")" "$rows" >"$scratch/kept"; cp "$scratch/kept" "$rows"; }
+                cat "$scratch/next" >>"$results/$handler.again"
+            }
+            [ ! -s "$scratch/next" ] || { left=yes && shard "$handler" "$scratch/next"; }
+            progress "$handler: $(wc -l <"$rows") of $(wc -l <"$scratch/cases") cases: $(row_counts "$rows")"
+        done
+        [ -n "$left" ] || break
+    done
+    engine=$(basename "$bed" | tr - _)
+    for handler in $handlers; do
+        [ "$handler" = runc ] || { engine=${engine%%::*}::$handler && judge_rows "$results/$handler.rows" "$results/runc.rows"; }
+    done
+}
+# HANDLER NAMES PROGRAM [FLAG]...: runs the cases of the file NAMES, and adds their rows to the handler's results.
+suite_run() {
+    handler=$1
+    # Names are no patterns.
+    sed 's/[][().*+?{}|^$\\/]/\\&/g' "$2" | tr '\n' '|' | sed 's/|$//' >"$scratch/focus"
+    program=$3
+    shift 3
+    rm -f "$scratch/report.json"
+    (cd "$scratch" && in_net "$SUITES_BIN/ginkgo" --no-color --procs "$procs" --timeout 20m --focus "$(cat focus)" --output-dir "$scratch" \
+        --json-report report.json "$program" -- --report-dir "$scratch" "$@") >"$scratch/$handler.log" 2>&1 </dev/null &
+    # A shell that waits can be interrupted.
+    wait $!
+    ginkgo_rows "$scratch/report.json" >"$scratch/rows" && [ -s "$scratch/rows" ] || give_up "no results of $handler:" "$scratch/$handler.log"
+    cat "$scratch/rows" >>"$results/$handler.rows"
+}
+
 # Suites leave cgroups of these names.
 suite_cgroups() { find /sys/fs/cgroup -maxdepth 2 -type d \( -name 'testing*' -o -name 'nnnnnnnn*' -o -name containerd -o -name k8s.io \); }
 suite_cgroups >"$scratch/cgroups"
@@ -79,11 +126,11 @@ in_net() { ${holder:+nsenter -t "$holder" -n} "$@"; }
 suite_registry() {
     authority "$scratch/ca.pem"
     certify "$scratch/registry" "$(printf 'DNS:%s,' "$@" | sed 's/,$//')"
-    { echo '127.0.0.1 localhost'; printf '127.0.0.1 %s\n' "$@"; } >"$scratch/hosts"
+    { echo '127.0.0.1 localhost'; printf "${registry_address:-127.0.0.1} %s\n" "$@"; } >"$scratch/hosts"
     mount --bind "$scratch/hosts" /etc/hosts && in_net ip link set lo up || return
     export SSL_CERT_FILE="$scratch/ca.pem"
     serve_registry registry 443 "  tls: { certificate: $scratch/registry.pem, key: $scratch/registry.key }"
-    wait_for 30 in_net bash -c 'exec 3<>/dev/tcp/127.0.0.1/443'
+    wait_for 30 in_net bash -c "exec 3<>/dev/tcp/$1/443"
 }
 # TAG NAME...: pushes an image of the layout under these names.
 suite_push() {
@@ -94,7 +141,7 @@ suite_push() {
 
 # The directories of files that images have beside busybox.
 suite_files() {
-    mkdir -p "$1/base/etc" "$1/base/var/run" "$1/base/usr/bin" "$1/base/usr/local/bin" "$1/agnhost" "$1/web/var/run" "$1/nnp/usr/local/bin"
+    mkdir -p "$1/tools/etc" "$1/base/etc" "$1/base/var/run" "$1/base/usr/bin" "$1/base/usr/local/bin" "$1/agnhost" "$1/web/var/run" "$1/nnp/usr/local/bin"
     # Users and groups of the images that tests look for.
     printf '%s\n' root:x:0:0:root:/root:/bin/sh www-data:x:33:33:www-data:/var/www:/bin/false \
         default-user:x:1000:1000::/home:/bin/sh nobody:x:65534:65534:nobody:/home:/bin/false >"$1/base/etc/passwd"
@@ -123,7 +170,15 @@ CURL
     # nmeter -d0 %3t: the time with milliseconds, here that of a new inode.
     printf '#!/bin/sh\nset -- $(stat -L -c %%y /proc/self)\necho "${2%%??????}"\n' | program "$1/base/usr/bin/nmeter"
     printf '#!/bin/sh\nexec cat /proc/sysvipc/shm\n' | program "$1/base/usr/bin/ipcs"
+    # This machine's own, with the libraries. Busybox's shell would run its own nc, which has no UDP.
+    mkdir "$1/tools/bin" && cp /bin/bash "$1/tools/bin/sh" || return
+    for tool in bash dig curl getent nc ss; do
+        ! tool=$(command -v $tool) || ldd "$tool" | grep -o '/[^ ]*' | xargs cp -L --parents -t "$1/tools" "$tool" || return
+    done
+    echo 'hosts: files dns' >"$1/tools/etc/nsswitch.conf"
+    certify "$1/agnhost/localhost" DNS:localhost && mv "$1/agnhost/localhost.pem" "$1/agnhost/localhost.crt" && mkdir "$1/agnhost/uploads" || return
     cp "$SUITE_IMAGES_BIN/agnhost" "$1/agnhost/agnhost" && ln -s agnhost "$1/agnhost/agnhost-2" || return
+    mkdir -p "$1/kitten/etc" && echo kitten.jpg >"$1/kitten/data.json" && echo 'Alpine Linux' >"$1/kitten/etc/os-release" || return
     # agnhost under nginx's name: tests look for its process, its pid file, and its title.
     cp "$SUITE_IMAGES_BIN/agnhost" "$1/web/nginx" || return
     install -m 6755 "$SUITE_IMAGES_BIN/nonewprivs" "$1/nnp/usr/local/bin/nnp" || return
@@ -149,21 +204,21 @@ suite_images() {
         suite_files "$scratch/suite.files" || return
     path=--config.env=PATH=/bin:/usr/bin:/usr/local/bin
     web='echo $$ >/var/run/nginx.pid; echo httpd; exec -a "nginx: master process" /nginx netexec --udp-port -1 --http-port'
-    suite_image busybox base "$path" && suite_image users 'base users' "$path" && suite_image agnhost 'base agnhost' "$path" --config.entrypoint /agnhost --config.cmd pause &&
+    suite_image busybox base "$path" && suite_image users 'base users' "$path" && suite_image agnhost 'base agnhost tools' --config.env=PATH=/usr/bin:/bin:/usr/local/bin --config.entrypoint /agnhost --config.cmd pause &&
         suite_image nginx 'base web' "$path" --config.cmd sh --config.cmd -c --config.cmd "$web 80" &&
         suite_image hostnet 'base web' "$path" --config.cmd sh --config.cmd -c --config.cmd "$web 12003" &&
         suite_image nnp 'base nnp' "$path" --config.cmd nnp &&
         suite_image nonroot 'base agnhost' "$path" --config.user 1234 --config.cmd /agnhost --config.cmd fake-gitserver &&
         suite_image copied 'base users volume' "$path" --config.volume /test_dir --config.cmd tail --config.cmd -f --config.cmd /dev/null &&
         suite_image old-pause 'base agnhost' --config.cmd /agnhost --config.cmd pause &&
-        suite_image pause agnhost --config.cmd /agnhost --config.cmd pause || return
+        suite_image kitten kitten && suite_image pause agnhost --config.cmd /agnhost --config.cmd pause || return
     suite_push busybox $e2e/busybox:1.29-2 $e2e/busybox:1.37.0-2 && suite_push users $its/busybox:1.36 $its/alpine:3.14.0 &&
-        suite_push agnhost $e2e/agnhost:2.55 $e2e/agnhost:2.66.1 &&
+        suite_push agnhost $e2e/agnhost:2.55 $e2e/agnhost:2.66.1 $e2e/glibc-dns-testing:2.1.1 &&
         suite_push nginx $e2e/nginx:1.14-2 $e2e/nginx:1.27.0-2 $e2e/nginx:1.28.0-2 $e2e/httpd:2.4.39-4 $its/nginx:1.27.0 &&
         suite_push nnp $e2e/nonewprivs:1.3 $e2e/nonewprivs:1.4 && suite_push nonroot $e2e/nonroot:1.5 &&
         suite_push copied $its/volume-copy-up:2.2 $its/volume-ownership:2.1 &&
         suite_push hostnet $tools/hostnet-nginx-amd64:latest $tools/hostnet-nginx-arm64:latest &&
-        suite_push pause registry.k8s.io/pause:3.10.2 && suite_push old-pause registry.k8s.io/pause:3.6 registry.k8s.io/pause:3.9 k8s.gcr.io/pause:3.9 || return
+        suite_push kitten $e2e/kitten:1.8 && suite_push pause registry.k8s.io/pause:3.10.2 && suite_push old-pause registry.k8s.io/pause:3.6 registry.k8s.io/pause:3.9 k8s.gcr.io/pause:3.9 || return
     for user in uid:1002 username:www-data uid-group:1003:1004 username-group:www-data:1004; do
         suite_image "${user%%:*}" base "$path" --config.user "${user#*:}" &&
             suite_push "${user%%:*}" "$tools/test-image-user-${user%%:*}:latest" || return
