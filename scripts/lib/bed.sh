@@ -126,15 +126,15 @@ network_state() {
     done
 }
 
-# NAME PORT [YAML]: starts a registry on the loopback, in the bed's network namespace, with its files in $scratch/NAME, and more
-# lines after those of `http`. $registry is its process.
+# NAME PORT [YAML]: starts a registry in the bed's network namespace, with its files in $scratch/NAME, and more lines after those of
+# `http`. $registry_address: the loopback, unless it is set before. $registry is its process.
 serve_registry() {
     cat >"$scratch/$1.yml" <<CONFIG
 version: 0.1
 log: { level: warn }
 storage: { filesystem: { rootdirectory: $scratch/$1 } }
 http:
-  addr: 127.0.0.1:$2
+  addr: ${registry_address:-127.0.0.1}:$2
   secret: test
 ${3:-}
 CONFIG

@@ -192,14 +192,15 @@ PLUGIN
 
 # [portmap]: pods get addresses of a bridge in the bed's network namespace instead; with portmap, ports of it, too.
 cni_bridge() {
+    mkdir -p "$scratch/cni/bin" "$scratch/cni/conf"
     for plugin in bridge host-local loopback "$@"; do ln -sf "$CNI_BIN/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
     rm -f "$scratch/cni/conf/"*
     ports=
     [ $# = 0 ] || ports=", {\"type\": \"$1\", \"capabilities\": {\"portMappings\": true}}"
     cat >"$scratch/cni/conf/10-pods.conflist" <<CNI
-{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0", "isGateway": true,
+{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "pods0", "isGateway": true, "hairpinMode": true,
   "ipam": {"type": "host-local", "dataDir": "$scratch/cni/addresses", "routes": [{"dst": "0.0.0.0/0"}],
-    "ranges": [[{"subnet": "10.99.0.0/22"}]]}}$ports]}
+    "ranges": [[{"subnet": "${pod_subnet:-10.99.0.0/22}"}]]}}$ports]}
 CNI
 }
 

@@ -50,7 +50,7 @@ control_files() {
         umask 077
         echo "$token,admin,admin,system:masters" >"$scratch/pki/tokens"
     )
-    control_config 127.0.0.1 >"$scratch/kubeconfig" && chmod 600 "$scratch/kubeconfig"
+    control_config "${control_address:-127.0.0.1}" >"$scratch/kubeconfig" && chmod 600 "$scratch/kubeconfig"
     control_kubectl
 }
 # ADDRESS: prints the configuration for a client that finds the API server at this address.
@@ -92,6 +92,7 @@ authorization: {mode: AlwaysAllow}
 staticPodPath: $scratch/static
 resolvConf: $scratch/resolv.conf
 clusterDNS: [10.97.0.10]
+clusterDomain: cluster.local
 evictionHard: {nodefs.available: 96Mi, memory.available: 50Mi}
 imageGCHighThresholdPercent: 100
 maxPods: 500
@@ -165,7 +166,7 @@ cluster_cgroup() {
 
 kubelet_start() {
     serve kubelet unshare -m --propagation unchanged "$scratch/kubelet" "$scratch/sysctl" "$KUBERNETES_BIN/kubelet" \
-        --config "$scratch/kubelet.yaml" --kubeconfig "$scratch/kubeconfig" --hostname-override node \
+        --config "$scratch/kubelet.yaml" --kubeconfig "$scratch/kubeconfig" --hostname-override "${node_name:-node}" \
         --node-ip $node_address --cert-dir "$scratch/pki/kubelet" --root-dir /var/lib/kubelet
 }
 
@@ -177,7 +178,8 @@ control_start() {
         --initial-cluster default=http://127.0.0.1:2380
     serve kube-apiserver "$KUBERNETES_BIN/kube-apiserver" --etcd-servers http://127.0.0.1:2379 --cert-dir "$scratch/pki/api" \
         --advertise-address $node_address --secure-port 6443 --service-cluster-ip-range 10.97.0.0/24 \
-        --kubelet-preferred-address-types InternalIP --endpoint-reconciler-type none --allow-privileged --authorization-mode RBAC \
+        --kubelet-preferred-address-types InternalIP --endpoint-reconciler-type "${endpoint_reconciler:-none}" \
+        --allow-privileged --authorization-mode RBAC \
         --token-auth-file "$scratch/pki/tokens" --service-account-issuer https://kubernetes.default.svc \
         --service-account-key-file "$scratch/pki/accounts.pub" --service-account-signing-key-file "$scratch/pki/accounts.key"
     if ! wait_for "$patience" timeout 60 "$k" get --raw /readyz; then
