@@ -79,7 +79,7 @@ func (w *walker) ends() {
 	w.test("ends_pod_drop", func() { w.drop(p) })
 }
 
-// Kinds of pods and containers.
+// Kinds of pods and containers that critest does not have: scripts/bed critest, critest-crio.
 func (w *walker) kinds() {
 	p := w.runPod(w.podConfig())
 	in := func(name, want, script string, change containerChange) {
@@ -89,29 +89,6 @@ func (w *walker) kinds() {
 			w.end(id)
 		})
 	}
-	filter := "sed -n 's/^Seccomp:[^0-9]*//p' /proc/self/status"
-	in("seccomp_runtime_default", "2", filter, security(func(s *cri.LinuxContainerSecurityContext) {
-		s.Seccomp = &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault}
-	}))
-	in("seccomp_unconfined", "0", filter, security(func(s *cri.LinuxContainerSecurityContext) {
-		s.Seccomp = &cri.SecurityProfile{ProfileType: cri.SecurityProfile_Unconfined}
-	}))
-	in("run_as_user", "1000 1001 1", "echo $(id -u; id -g; sed -n 's/^NoNewPrivs:[^0-9]*//p' /proc/self/status)",
-		security(func(s *cri.LinuxContainerSecurityContext) {
-			s.RunAsUser, s.RunAsGroup, s.NoNewPrivs = &cri.Int64Value{Value: 1000}, &cri.Int64Value{Value: 1001}, true
-		}))
-	in("read_only", "no", "touch /x 2>/dev/null || echo no", security(readOnly))
-	in("capability_added", "yes", "[ $((0x$(sed -n 's/^CapEff:[^0-9]*//p' /proc/self/status) >> 21 & 1)) = 1 ] && echo yes",
-		security(func(s *cri.LinuxContainerSecurityContext) {
-			s.Capabilities = &cri.Capability{AddCapabilities: []string{"SYS_ADMIN"}}
-		}))
-	in("environment", "blue", "tr '\\0' '\\n' </proc/1/environ | sed -n 's/^COLOUR=//p'",
-		func(c *cri.ContainerConfig) { c.Envs = []*cri.KeyValue{{Key: "COLOUR", Value: []byte("blue")}} })
-	shared := filepath.Join(p.config.LogDirectory, "shared")
-	check(os.MkdirAll(shared, 0o755))
-	in("mount", "hello", "echo hello >/mnt/file; cat /mnt/file", mounted(&cri.Mount{ContainerPath: "/mnt", HostPath: shared}))
-	in("mount_read_only", "no", "touch /mnt/other 2>/dev/null || echo no",
-		mounted(&cri.Mount{ContainerPath: "/mnt", HostPath: shared, Readonly: true}))
 	// A volume `hostPath: /` is the host's root with what is mounted in it, in each propagation. The root of the engine's mount
 	// namespace, which this program shares, must be shared. In mountinfo, the propagation follows six fields.
 	show := "stat -c %d:%i /host; stat -f -c %T /host/proc; awk '$5 == \"/host\" { sub(/:.*/, \"\", $7); print $7 }' /proc/self/mountinfo"
@@ -130,7 +107,6 @@ func (w *walker) kinds() {
 		root := &cri.Mount{ContainerPath: "/host", HostPath: "/", Propagation: kind.propagation}
 		in("host_root_"+kind.name, hostRoot()+"\nproc\n"+kind.tag, show, mounted(root))
 	}
-	in("working_directory", "/tmp", "readlink /proc/1/cwd", func(c *cri.ContainerConfig) { c.WorkingDir = "/tmp" })
 	// Nobody attaches: the program waits, and is stopped.
 	w.test("stdin_once", func() {
 		w.end(w.running(p, []string{"cat"}, func(c *cri.ContainerConfig) { c.Stdin, c.StdinOnce = true, true }))
@@ -167,13 +143,6 @@ func (w *walker) pods() {
 			return
 		}
 		wanted(w.output(w.running(p, sleeps, privileged), shell("test -w /proc/sys/kernel/hostname && echo yes")...), "yes")
-	})
-	sharedPids := w.podConfig(func(c *cri.PodSandboxConfig) { c.Linux.SecurityContext.NamespaceOptions.Pid = cri.NamespaceMode_POD })
-	w.inPod("shared_pid_namespace", sharedPids, func(p pod) {
-		id := w.running(p, []string{"sleep", "999999"})
-		wanted(strings.Contains(w.output(id, "cat", "/proc/1/cmdline"), "999999"), false)
-		// When the container is killed, its executed programs end, although the PID namespace stays.
-		w.stop(id, 0)
 	})
 	if !w.cni {
 		return
