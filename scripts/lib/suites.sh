@@ -141,7 +141,8 @@ suite_push() {
 
 # The directories of files that images have beside busybox.
 suite_files() {
-    mkdir -p "$1/tools/etc" "$1/base/etc" "$1/base/var/run" "$1/base/usr/bin" "$1/base/usr/local/bin" "$1/agnhost" "$1/web/var/run" "$1/nnp/usr/local/bin"
+    mkdir -p "$1/tools/etc" "$1/base/etc" "$1/base/tmp" "$1/base/var/run" "$1/base/usr/bin" "$1/base/usr/local/bin" "$1/agnhost" "$1/web/var/run" "$1/nnp/usr/local/bin"
+    chmod 1777 "$1/base/tmp"
     # Users and groups of the images that tests look for.
     printf '%s\n' root:x:0:0:root:/root:/bin/sh www-data:x:33:33:www-data:/var/www:/bin/false \
         default-user:x:1000:1000::/home:/bin/sh nobody:x:65534:65534:nobody:/home:/bin/false >"$1/base/etc/passwd"
