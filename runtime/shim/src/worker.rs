@@ -91,7 +91,7 @@ pub(crate) struct Worker {
     pub job: Job,
     /// The shim's end of the socket over which the worker sends its answer.
     pub answer: OwnedFd,
-    /// Whether the worker was killed because its caller's deadline had passed.
+    /// Whether its caller's deadline has passed.
     pub is_late: bool,
 }
 
@@ -101,12 +101,22 @@ impl Worker {
         self.job.caller?.deadline.filter(|_| !self.is_late)
     }
 
-    /// Kills the worker if its caller's deadline has passed.
+    /// Kills the worker if its caller's deadline has passed. One that only has to unmount a root filesystem goes on: the
+    /// kernel may write data back meanwhile, and a later Delete finds the mount gone.
     pub fn end_if_late(&mut self) {
         if !self.is_late && self.job.caller.is_some_and(|caller| caller.is_late()) {
             self.is_late = true;
-            let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+            if !self.unmounts() {
+                let _ = sys::signal::send(self.child.pidfd.as_fd(), 9);
+            }
         }
+    }
+
+    /// Returns whether the worker of a Delete has told that the container is removed: see [`Work::unmounts`].
+    fn unmounts(&self) -> bool {
+        let mut first = [0];
+        let received = recv(&self.answer, &mut first[..], RecvFlags::DONTWAIT | RecvFlags::PEEK);
+        matches!(self.job.kind, Kind::Delete { .. }) && received.is_ok() && first == [CLAIMED]
     }
 
     /// Returns the messages that the worker has sent; called after the worker has exited.
@@ -169,6 +179,11 @@ impl Work<'_> {
     /// Returns the socket over which a creation reports that it has claimed the container's id.
     pub fn claim_socket(&self) -> Option<BorrowedFd<'_>> {
         Some(self.answer.as_fd())
+    }
+
+    /// Tells the shim that only the root filesystem is left to unmount.
+    pub fn unmounts(&self) {
+        let _ = send(&self.answer, &[CLAIMED], SendFlags::NOSIGNAL);
     }
 
     /// Returns the answer that reports the pid of a created process.

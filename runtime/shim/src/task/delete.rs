@@ -40,7 +40,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
     if process.pid == 0 && !task.is_unswept {
         // Start should have restored the container, but failed or was not called. If a container with this id exists,
         // it is a different container.
-        return shim.begin(&request.id, job, None, |_| unmount_after(Ok(()), &rootfs));
+        return shim.begin(&request.id, job, None, |work| unmount_after(work, Ok(()), &rootfs));
     }
     shim.begin(&request.id, job, None, |work| remove(work, &place, &rootfs))
 }
@@ -49,7 +49,7 @@ pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered 
 pub(crate) fn remove(work: &Work<'_>, place: &Place, rootfs: &str) -> Result<Vec<u8>, Failed> {
     let store = work.store(place)?;
     let deleted = store.delete(&place.id, true, work.warn);
-    unmount_after(deleted.map(drop), rootfs)
+    unmount_after(work, deleted.map(drop), rootfs)
 }
 
 /// Removes what is left of a creation that was killed before it claimed the id. If a container with this id exists, it
@@ -59,11 +59,16 @@ pub(crate) fn remove_unclaimed(
     place: &Place,
     rootfs: &str,
 ) -> Result<Vec<u8>, Failed> {
-    unmount_after(work.store(place)?.remove_unrecorded(&place.id), rootfs)
+    unmount_after(work, work.store(place)?.remove_unrecorded(&place.id), rootfs)
 }
 
 /// Unmounts a root filesystem on the host, even if the removal of its container has failed. Returns a worker's answer.
-fn unmount_after(removed: Result<(), container::Error>, rootfs: &str) -> Result<Vec<u8>, Failed> {
+fn unmount_after(
+    work: &Work<'_>,
+    removed: Result<(), container::Error>,
+    rootfs: &str,
+) -> Result<Vec<u8>, Failed> {
+    work.unmounts();
     container::unmount_on_host(rootfs)?;
     removed?;
     Ok(Vec::new())
