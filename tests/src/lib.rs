@@ -41,6 +41,7 @@ pub mod filtered;
 pub mod image;
 pub mod inside;
 pub mod kernel;
+pub mod killed;
 pub mod layers;
 pub mod leak;
 pub mod mounted;

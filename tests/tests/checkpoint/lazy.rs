@@ -7,6 +7,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::criu;
+use dayfly_tests::killed::Killed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::Running;
 use dayfly_tests::wait;
@@ -14,7 +15,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -61,23 +62,12 @@ fn serving(saved: &Saved<'_>, port: &str) -> Running {
     running
 }
 
-/// A process of criu, killed on drop.
-struct Daemon(Child);
-
-impl Daemon {
-    fn start(saved: &Saved<'_>, arguments: &[&str]) -> Self {
-        let mut command = Command::new(criu::program());
-        command.args(arguments).arg("-D").arg(&saved.images).stdin(Stdio::null());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        Self(command.spawn().expect("criu"))
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// Starts a process of criu.
+fn daemon(saved: &Saved<'_>, arguments: &[&str]) -> Killed {
+    let mut command = Command::new(criu::program());
+    command.args(arguments).arg("-D").arg(&saved.images).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    Killed(command.spawn().expect("criu"))
 }
 
 fn migration(bed: &Bed) {
@@ -86,7 +76,7 @@ fn migration(bed: &Bed) {
     let served = serving(&saved, &port);
     let then = saved.count();
     let server = ["lazy-pages", "--page-server", "--address", "127.0.0.1", "--port", &port];
-    let mut daemon = Daemon::start(&saved, &server);
+    let mut pages = daemon(&saved, &server);
     wait::until_true("the daemon", || saved.images.join("lazy-pages.socket").exists());
     // The first container is removed only when its last page has been transferred.
     let other = Container { bed, id: bed.id(), bundle: saved.c.bundle.clone() };
@@ -99,7 +89,7 @@ fn migration(bed: &Bed) {
     assert!(other.counts() > then);
     served.wait().ok();
     saved.c.assert_gone("a migrated container");
-    assert!(daemon.0.wait().expect("wait").success(), "the daemon");
+    assert!(pages.0.wait().expect("wait").success(), "the daemon");
     assert!(other.counts() > then);
     other.c.exec(&["true"]).ok();
 }
@@ -132,8 +122,7 @@ fn pages_to_a_server(bed: &Bed) {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     fs::set_permissions(&saved.images, mode).expect("chmod");
     let port = free_port();
-    let mut server =
-        Daemon::start(&saved, &["page-server", "--address", "127.0.0.1", "--port", &port]);
+    let mut server = daemon(&saved, &["page-server", "--address", "127.0.0.1", "--port", &port]);
     let hex = format!(":{:04X} ", port.parse::<u16>().expect("port"));
     wait::until_true("the server", || {
         let sockets = fs::read_to_string("/proc/net/tcp").expect("tcp");

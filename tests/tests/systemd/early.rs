@@ -2,12 +2,13 @@
 
 use super::{V2, controllers, left_in_slice, limited, scope, systemd};
 use dayfly_tests::bed::Bed;
+use dayfly_tests::killed::Killed;
 use dayfly_tests::runner::Case;
 use dayfly_tests::{case, steps, wait};
 use rustix::process::Signal;
 use serde_json::json;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::time::Duration;
 use std::{env, fs};
 
@@ -193,16 +194,6 @@ fn refused_by_systemd(bed: &Bed) {
         c.call(verb, &[]).fails("Cannot set property NoSuchThing, or unknown property.");
         assert!(!c.container.exists());
         c.is_gone();
-    }
-}
-
-/// A process that is killed at the end of a case, whatever its outcome.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
