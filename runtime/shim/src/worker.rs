@@ -2,9 +2,9 @@
 //! shim.
 //!
 //! A worker calls the crate `container` as a dayfly command does, answers in one packet, and exits. A worker that
-//! creates a container also sends an earlier packet, as soon as it has claimed the container's id. If the shim exits,
-//! its workers are killed. When a worker exits, the processes that it created become children of the shim, which is a
-//! subreaper.
+//! creates a container also sends an earlier packet, as soon as it has claimed the container's id; one that deletes it,
+//! before it unmounts the root filesystem. If the shim exits, its workers are killed. When a worker exits, the processes
+//! that it created become children of the shim, which is a subreaper.
 //!
 //! The alternative is to split `create` and `exec` into parts that the loop runs itself. Workers were chosen because
 //!
@@ -115,19 +115,19 @@ impl Worker {
     /// Returns whether the worker of a Delete has told that the container is removed: see [`Work::unmounts`].
     fn unmounts(&self) -> bool {
         let mut first = [0];
-        let received = recv(&self.answer, &mut first[..], RecvFlags::DONTWAIT | RecvFlags::PEEK);
-        matches!(self.job.kind, Kind::Delete { .. }) && received.is_ok() && first == [CLAIMED]
+        let is_delete = matches!(self.job.kind, Kind::Delete { .. });
+        is_delete && self.receive(&mut first, RecvFlags::PEEK) == 1 && first == [CLAIMED]
     }
 
     /// Returns the messages that the worker has sent; called after the worker has exited.
     pub fn report(&self) -> Report {
         let mut buffer = alloc::vec![0; LONGEST];
-        let mut length = self.receive(&mut buffer);
+        let mut length = self.receive(&mut buffer, RecvFlags::empty());
         let mut has_claimed = false;
         // A creation that starts init a second time claims the id twice.
         while buffer.get(..length) == Some(&[CLAIMED]) {
             has_claimed = true;
-            length = self.receive(&mut buffer);
+            length = self.receive(&mut buffer, RecvFlags::empty());
         }
         let result = match buffer.get(..length).and_then(<[u8]>::split_first) {
             Some((0, answer)) => Ok(answer.to_vec()),
@@ -142,8 +142,8 @@ impl Worker {
     }
 
     /// Receives the next packet. Returns the packet's length, or 0 if there is no packet.
-    fn receive(&self, buffer: &mut [u8]) -> usize {
-        recv(&self.answer, buffer, RecvFlags::DONTWAIT).map_or(0, |(length, _)| length)
+    fn receive(&self, buffer: &mut [u8], flags: RecvFlags) -> usize {
+        recv(&self.answer, buffer, RecvFlags::DONTWAIT | flags).map_or(0, |(length, _)| length)
     }
 }
 
