@@ -94,6 +94,8 @@ box() {
     printf '%s\n' containers: "- {name: main, image: box, command: $command${fields:+, $fields}}" "$@" |
         pod "${box%%:*}" "$(echo "$box" | sed -n 's/.*://p')"
 }
+# COMMAND...: a function, so that it has its own time.
+on_time() { "$@"; }
 # Makes the objects of $scratch/pods.yaml.
 make_pods() { check make_pods "$k" create -f "$scratch/pods.yaml"; }
 remove_pods() { timeout "$patience" "$k" delete pod "$@" --wait=false >/dev/null 2>&1; }
@@ -309,18 +311,21 @@ YAML
     remove_pods server client host-network host-pid shared-pid names
 }
 
+# PID...: private memory in KiB.
+private_memory() {
+    for pid in "$@"; do cat "/proc/$pid/smaps_rollup"; done 2>/dev/null | awk '/^Private_(Dirty|Clean):/ { k += $2 } END { print k + 0 }'
+}
+
 # As many pods as --pods at once, and what the shims of idle ones keep: at most 0.2 MiB each, if they are dayfly's.
 group_crowd() {
     row "$pods pods at once"
-    usual=$patience patience=1800
     for number in $(seq "$pods"); do box "crowd-$number" '[sleep, "1000000"]'; done >"$scratch/pods.yaml"
     from=$(date +%s)
     make_pods
-    check all_are_ready "$k" wait --for=condition=Ready pod --all --timeout=1700s
+    check all_are_ready on_time "$k" wait --for=condition=Ready pod --all --timeout=1700s
     # shellcheck disable=SC2046
     kib=$(private_memory $(shims))
     echo "    $pods pods were ready after $(($(date +%s) - from)) s; private memory of a shim: $((kib / pods)) KiB"
     [ "$class" != dayfly ] || check memory_of_a_shim [ "$kib" -le $((pods * 205)) ]
-    check all_are_deleted "$k" delete pod --all --timeout=1700s
-    patience=$usual
+    check all_are_deleted on_time "$k" delete pod --all --timeout=1700s
 }

@@ -38,8 +38,6 @@ metadata: {name: $1, labels: {app: $2}}
 spec: {nodeName: node1, runtimeClassName: $3, containers: [{name: main, image: $agnhost, command: [sh, -c, '$4']}]}
 YAML
 }
-# COMMAND...: a function, so that it has its own time.
-on_time() { "$@"; }
 rolled_out() { "$k" rollout status "deployment/$1" --timeout="${long}s"; }
 # FIELDS OPTION...: prints these fields of the status of each pod's container, after the pod's uid.
 pods() {

@@ -6,10 +6,6 @@
 # What a sample has: minutes of the node; KiB of private memory; numbers; ms of `ctr run --rm`, ten a minute.
 soak_columns='minute containerd_KiB kubelet_KiB shim_KiB shims descriptors threads cgroups mounts namespaces files p50_ms p99_ms'
 
-# PID...: private memory in KiB.
-private_memory() {
-    for pid in "$@"; do cat "/proc/$pid/smaps_rollup"; done 2>/dev/null | awk '/^Private_(Dirty|Clean):/ { k += $2 } END { print k + 0 }'
-}
 soak_starts() {
     for number in 1 2 3 4 5 6 7 8 9 10; do
         from=$(date +%s%N)

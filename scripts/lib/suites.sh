@@ -80,13 +80,13 @@ suite_rounds() {
             rows=$results/$handler.rows
             touch "$rows" "$results/$handler.again" "$results/$handler.tried"
             # A case that skips itself has no row.
-            { cut -f 2 "$rows" && cat "$results/$handler.tried"; } | sort -u | comm -23 "$scratch/cases" - | head -n $((procs * 10)) >"$scratch/next"
+            sort -u "$results/$handler.tried" | comm -23 "$scratch/cases" - | head -n $((procs * 10)) >"$scratch/next"
             [ -s "$scratch/next" ] || {
                 awk -F "$tab" '$1 !~ "passed|skipped" { print $2 }' "$rows" | grep -vxFf "$results/$handler.again" \
                     >"$scratch/next" && { grep -vF "$(cat "$scratch/next")" "$rows" >"$scratch/kept"; cp "$scratch/kept" "$rows"; }
                 cat "$scratch/next" >>"$results/$handler.again"
             }
-            [ ! -s "$scratch/next" ] || { left=yes; shard "$handler" "$scratch/next"; cat "$scratch/next" >>"$results/$handler.tried"; }
+            [ ! -s "$scratch/next" ] || { left=yes && shard "$handler" "$scratch/next"; }
             progress "$handler: $(wc -l <"$rows") of $(wc -l <"$scratch/cases") cases: $(row_counts "$rows")"
         done
         [ -n "$left" ] || break
@@ -98,9 +98,9 @@ suite_rounds() {
 }
 # HANDLER NAMES PROGRAM [FLAG]...: runs the cases of the file NAMES, and adds their rows to the handler's results.
 suite_run() {
-    handler=$1
+    handler=$1 names=$2
     # Names are no patterns.
-    sed 's/[][().*+?{}|^$\\/]/\\&/g' "$2" | tr '\n' '|' | sed 's/|$//' >"$scratch/focus"
+    sed 's/[][().*+?{}|^$\\/]/\\&/g' "$names" | tr '\n' '|' | sed 's/|$//' >"$scratch/focus"
     program=$3
     shift 3
     rm -f "$scratch/report.json"
@@ -111,6 +111,7 @@ suite_run() {
     ginkgo_rows "$scratch/report.json" >"$scratch/rows" && { [ -s "$scratch/rows" ] || grep -q 'Test Suite Passed' "$scratch/$handler.log"; } ||
         give_up "no results of $handler:" "$scratch/$handler.log"
     cat "$scratch/rows" >>"$results/$handler.rows"
+    cat "$names" >>"$results/$handler.tried"
 }
 
 # Suites leave cgroups of these names.
