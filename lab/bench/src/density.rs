@@ -95,14 +95,15 @@ impl Experiment for Density {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         crowd::install(stand)?;
         let (mut rows, mut ends) = (Vec::new(), Vec::new());
-        let (own, host): (fn(&mut Value), fn(&mut Value)) = (|_| {}, staircase::network);
-        for (network, counts, change) in
-            [("own network", &self.count, own), ("host network", &self.host_network, host)]
+        for (network, counts) in
+            [("own network", &self.count), ("host network", &self.host_network)]
         {
             let mut counts: Vec<usize> =
                 counts.iter().copied().filter(|&count| count > 0).collect();
             counts.sort_unstable();
             counts.dedup();
+            let change: fn(&mut Value) =
+                if network == "own network" { |_| {} } else { staircase::network };
             let scene = Scene { options: self, stand, entrants, network, change };
             let (more, end) = scene.play(&counts)?;
             rows.extend(more);
