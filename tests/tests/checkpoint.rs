@@ -5,6 +5,7 @@ pub mod crash;
 pub mod kept;
 pub mod layers;
 pub mod lazy;
+pub mod named;
 pub mod refused;
 pub mod sharing;
 pub mod tracked;

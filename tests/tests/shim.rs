@@ -14,6 +14,7 @@ pub mod crash;
 pub mod inherited;
 #[path = "shim/limits.rs"]
 pub mod limits;
+pub mod named;
 #[path = "shim/options.rs"]
 pub mod options;
 #[path = "shim/races.rs"]

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use spec::Spec;
 
-use crate::{image, template, tracing};
+use crate::{checkpoint, image, template, tracing};
 
 /// The annotation that chooses where the root filesystem is mounted: with `host`, in the bundle's directory, where the
 /// host's processes see it.
@@ -16,7 +16,8 @@ pub(crate) const PIN: &str = "run.dayfly.pin";
 pub(crate) const POOL: [&str; 2] = ["run.dayfly.pool", "run.dayfly.tier"];
 
 /// dayfly's annotations, and the only value that has an effect, if there is only one.
-const OWN: [(&str, Option<&str>); 10] = [
+const OWN: [(&str, Option<&str>); 11] = [
+    (checkpoint::ANNOTATION, None),
     (image::NAME, None),
     (image::SECCOMP, Some("none")),
     (PIN, None),

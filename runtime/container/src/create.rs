@@ -20,6 +20,7 @@ use trace::{PROGRAM, Phase};
 
 use crate::admission::admit;
 use crate::bundle::Bundle;
+use crate::checkpoint::{Published, RestoreOptions, restore_from, restore_waiting};
 use crate::console::Terminal;
 use crate::create_context::CreateContext;
 use crate::directory::check_id;
@@ -53,6 +54,11 @@ pub fn create_from<'a>(
     spec: Spec<'a>,
 ) -> Result<Created, Error> {
     check_id(options.id)?;
+    if let Some(saved) = Published::find(&spec, &bundle.path, options) {
+        let restored = restore_waiting(store, &saved.options(options)?, bundle, spec)?;
+        saved.tidy(options.warn);
+        return Ok(restored);
+    }
     let mut parsed = Some(spec);
     attempt(options, other_way, |options, connected| {
         let spec = parsed.take().map_or_else(|| bundle.spec(options.warn), Ok)?;
@@ -158,6 +164,16 @@ fn try_run(
     let cpus = StartCpus::enter(create.start_cpus, trace, create.warn)?;
     let bundle = Bundle::load(create, trace)?;
     let spec = bundle.parse(trace, create.warn)?;
+    if !options.keep
+        && let Some(saved) = Published::find(&spec, &bundle.path, create)
+    {
+        let (detach, no_subreaper) = (options.detach, options.no_subreaper);
+        let restore =
+            RestoreOptions { detach, no_subreaper, waits: false, ..saved.options(create)? };
+        let status = restore_from(store, &restore, &bundle, spec)?;
+        saved.tidy(create.warn);
+        return Ok(status);
+    }
     let context = CreateContext::of(store, create, &bundle, spec, Purpose::Start)?;
     let mut console = context.console(options.detach, connected)?;
     let ours = console.take_receiver();

@@ -58,6 +58,8 @@ pub struct CreateOptions<'a> {
     pub rootless: Option<bool>,
     /// The environment of the command, which may contain LISTEN_FDS, NOTIFY_SOCKET and others.
     pub env: sys::Args,
+    /// The environment by which criu is found, and which criu gets.
+    pub criu_env: sys::Args,
     /// The CPUs on which the start runs: a list, or words such as `node:0`. The program's affinity is not affected.
     pub start_cpus: Option<&'a str>,
     /// The fast paths to use.

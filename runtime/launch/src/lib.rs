@@ -37,6 +37,7 @@ pub use hooks::{Manner, run_all as run_hooks};
 pub use id_helper::map_ids;
 pub use init::fault;
 pub use init::hooks::{HookFailure, wait};
+pub use init::restored::wait_in_place;
 pub use launched::{Launched, Pending, PendingScope};
 pub use mounts::Mounts;
 pub use network::Network;

@@ -27,7 +27,7 @@ const CASES: &[Case] = &[
 ];
 
 /// Counts in a file of the root filesystem.
-const COUNTER: &str =
+pub(super) const COUNTER: &str =
     "i=0; while :; do i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 20000; done";
 
 /// Starts a container that counts, under a shim that uses this criu.

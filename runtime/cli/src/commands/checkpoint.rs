@@ -13,7 +13,12 @@ pub fn command(invocation: &Invocation<'_>) -> Result<(), Failure> {
 fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     let values = invocation.values;
     let images = images(values)?;
+    let allowed: Vec<&str> = values.texts(&CHECKPOINT_FOR).collect();
+    if let Some(other) = allowed.iter().find(|text| !text.contains('=')) {
+        return Err(failure!("--for {other:?}: KEY=VALUE is needed"));
+    }
     let options = CheckpointOptions {
+        allowed,
         criu: criu(values, &images)?,
         config: values.text(&CONFIG),
         leave_running: values.flag(&LEAVE_RUNNING),

@@ -72,6 +72,7 @@ pub fn options<'a>(invocation: &Invocation<'a>, id: &'a str) -> Result<CreateOpt
         cgroup_driver: cgroup_driver(invocation.globals)?,
         rootless: rootless(invocation.globals)?,
         env: invocation.args,
+        criu_env: invocation.args,
         start_cpus: values.text(&START_CPUS),
         fast_paths: invocation.fast_paths()?,
         pin: values.text(&PIN),

@@ -423,6 +423,12 @@ pub const EMPTY_NS: Opt = Opt::new(
     "create this namespace without restoring its content; the only value, network, always applies",
 )
 .kind(Kind::Texts);
+/// The containers that may name the checkpoint by an annotation.
+pub const CHECKPOINT_FOR: Opt = Opt::new(
+    "--for KEY=VALUE",
+    "containers with this annotation may name the checkpoint, in /var/lib/dayfly/checkpoints, by the annotation run.dayfly.checkpoint; if repeated, with all of them",
+)
+.kind(Kind::Texts);
 /// Frees pages of the parent's images that were saved again.
 pub const AUTO_DEDUP: Opt = Opt::new(
     "--auto-dedup",

@@ -21,7 +21,7 @@ use super::process::Process;
 use super::refused::{self, Joined, all_joined, refuse};
 use super::session::Session;
 use super::work::Work;
-use super::{cgroups, changes, entering, external_name, mounts, peers};
+use super::{cgroups, changes, entering, external_name, mounts, peers, published};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -168,6 +168,9 @@ impl Container {
         let extent = changes::extent(&images);
         if let Err(error) = extent.and_then(|extent| images.write_sizes(extent)) {
             (options.warn.record)(&format!("a restore will not detect truncated images: {error}"));
+        }
+        if !options.allowed.is_empty() {
+            published::publish(&images, &options.allowed)?;
         }
         if options.leave_running || tracking.pre_dump {
             if let Err(error) = tracking.end(&self, &images) {

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::fs::Owned;
 
+use super::published::FOR;
 use crate::path::absolute;
 use crate::{Error, Unless as _, cache, record};
 
@@ -290,7 +291,7 @@ impl Directory {
     /// files that the next dump might not replace: the process tree, which a pre-dump does not write; the link to a
     /// parent, which not every dump has; and the image of a user namespace, to which criu may give another name.
     pub fn forget(&self) -> Result<(), Error> {
-        for name in [INVENTORY, SIZES, TREE, PARENT] {
+        for name in [INVENTORY, SIZES, TREE, PARENT, FOR] {
             self.remove(name)?;
         }
         let names = self.names()?;

@@ -22,12 +22,14 @@ mod notices;
 mod options;
 mod peers;
 mod process;
+mod published;
 mod refused;
 mod restore;
 mod session;
 mod sharing;
 mod stage;
 mod tracking;
+mod waiting;
 mod wide;
 mod work;
 
@@ -36,6 +38,9 @@ pub(crate) use mountinfo::unescape;
 pub use options::{
     CheckpointOptions, CriuOptions, Pages, RestoreOptions, cgroups_mode, default_images,
 };
+pub use published::names_checkpoint;
+pub(crate) use published::{ANNOTATION, Published};
+pub(crate) use restore::restore_waiting;
 pub use restore::{restore, restore_from};
 pub use session::PROGRAM;
 pub use tracking::Tracking;

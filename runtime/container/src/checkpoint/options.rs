@@ -1,6 +1,7 @@
 //! The options of `checkpoint` and `restore`.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use proto::messages::criu::{Options, cgroups};
@@ -97,6 +98,8 @@ pub struct CheckpointOptions<'a> {
     pub tcp_skip_in_flight: bool,
     /// Whether files that are open but unlinked get a temporary name.
     pub link_remap: bool,
+    /// `KEY=VALUE`: the annotations of a container that may name the checkpoint by an annotation.
+    pub allowed: Vec<&'a str>,
     /// How memory is saved in several dumps.
     pub tracking: Tracking<'a>,
     /// The command's environment.
@@ -122,6 +125,8 @@ pub struct RestoreOptions<'a> {
     pub lsm_mount_context: Option<&'a str>,
     /// Whether TCP connections are restored as closed ones.
     pub tcp_close: bool,
+    /// Whether the processes wait for `start`, stopped.
+    pub waits: bool,
     /// The longest time that criu may take.
     pub timeout: Option<Duration>,
 }

@@ -29,9 +29,10 @@ use super::session::Session;
 use super::sharing::Originals;
 use super::stage::{Scene, Stage};
 use super::work::Work;
-use super::{changes, external_name, id_maps};
+use super::{changes, external_name, id_maps, waiting};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
+use crate::create::Created;
 use crate::create_context::CreateContext;
 use crate::directory::check_id;
 use crate::options::{CreateOptions, Purpose};
@@ -70,6 +71,58 @@ pub fn restore_from<'a>(
     bundle: &'a Bundle,
     spec: Spec<'a>,
 ) -> Result<i32, Error> {
+    let trace = store.trace();
+    let Restored { container, child, terminal, signals } = restored(store, options, bundle, spec)?;
+    let status = hooks::after_start(&container).and_then(|()| match options.detach {
+        true => Ok(0),
+        false => {
+            // If the program has closed its terminal, criu sends no terminal.
+            let terminal = Terminal::receive(terminal, trace).unwrap_or_default();
+            trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
+                signals.wait(&child, terminal.as_ref(), None, &mut None, None)
+            })
+        }
+    });
+    if !options.detach || status.is_err() {
+        if status.is_err() {
+            pid_file::remove(options.create.pid_file);
+        }
+        let removed = container.remove(true, options.create.warn);
+        // If both fail, the first error is returned.
+        return status.and_then(|code| removed.map(|()| code));
+    }
+    status
+}
+
+/// Restores a container whose processes wait for `start`.
+///
+/// # Errors
+/// Those of [`restore`].
+pub(crate) fn restore_waiting<'a>(
+    store: &Store,
+    options: &RestoreOptions<'_>,
+    bundle: &'a Bundle,
+    spec: Spec<'a>,
+) -> Result<Created, Error> {
+    let Restored { container, child, .. } = restored(store, options, bundle, spec)?;
+    Ok((child, container.cgroup_location().cloned()))
+}
+
+/// A restored container.
+struct Restored {
+    container: Container,
+    child: Child,
+    /// The socket that receives the terminal in the foreground.
+    terminal: Option<OwnedFd>,
+    signals: ManuallyDrop<foreground::Signals>,
+}
+
+fn restored<'a>(
+    store: &Store,
+    options: &RestoreOptions<'_>,
+    bundle: &'a Bundle,
+    spec: Spec<'a>,
+) -> Result<Restored, Error> {
     check_id(options.create.id)?;
     let trace = store.trace();
     let images = Directory::open(options.criu.images)?;
@@ -83,7 +136,7 @@ pub fn restore_from<'a>(
     refused::check(&context.spec, ids.is_some(), "restore")?;
     if ids.is_some() && !images.parents()?.is_empty() {
         let what = "a container in a user namespace, from images that have a parent";
-        return refused::refuse("restore", what).map(|()| 1);
+        refused::refuse("restore", what)?;
     }
     if options.criu.pages.lazy {
         refused::check_lazy_pages(ids.is_some(), "restore")?;
@@ -92,7 +145,7 @@ pub fn restore_from<'a>(
     id_maps::check(ids.as_ref(), &context.spec)?;
     let work = Work::make(options.criu.work, options.criu.pages.lazy)?;
     let mut console = context.console(options.detach, None)?;
-    let ours = console.take_receiver();
+    let terminal = console.take_receiver();
     // Signals are also blocked with `detach`: a signal during the restore must not end this process before everything
     // is undone. The signals stay blocked until the process exits. If one of them ended the process once the container
     // runs, or while a failed restore is undone, the exit status would be lost.
@@ -105,30 +158,11 @@ pub fn restore_from<'a>(
     if plan.cgroup.is_none() && record.own_namespaces & CloneFlags::NEWPID.bits() == 0 {
         // Nothing would find the processes of a restore that is interrupted.
         let what = "a container with neither a cgroup nor a PID namespace of its own";
-        return refused::refuse("restore", what).map(|()| 1);
+        refused::refuse("restore", what)?;
     }
     let restoration = Restoration { options, context: &context, plan, images, work, ids, streams };
     let (container, child) = restoration.run(record, console)?;
-
-    let status = hooks::after_start(&container).and_then(|()| match options.detach {
-        true => Ok(0),
-        false => {
-            // If the program has closed its terminal, criu sends no terminal.
-            let terminal = Terminal::receive(ours, trace).unwrap_or_default();
-            trace.wait(Phase::Program, "container runs", "", PROGRAM, || {
-                signals.wait(&child, terminal.as_ref(), None, &mut None, None)
-            })
-        }
-    });
-    if !options.detach || status.is_err() {
-        if status.is_err() {
-            pid_file::remove(create.pid_file);
-        }
-        let removed = container.remove(true, create.warn);
-        // If both fail, the first error is returned.
-        return status.and_then(|code| removed.map(|()| code));
-    }
-    status
+    Ok(Restored { container, child, terminal, signals })
 }
 
 /// A restore in progress.
@@ -206,7 +240,12 @@ impl Restoration<'_> {
         let restored = self.restore_on(&mut stage, scene, draft, console);
         let left = stage.leave(directory);
         let (child, header, mut cgroup) = restored?;
-        if let Err(error) = left.and_then(|()| self.release_scope(cgroup.as_ref())) {
+        let released = left.and_then(|()| self.release_scope(cgroup.as_ref()));
+        let done = released.and_then(|()| match self.options.waits {
+            true => waiting::begin(directory, &child, cgroup.as_ref(), record.cgroup.as_ref()),
+            false => Ok(()),
+        });
+        if let Err(error) = done {
             kill([child.pidfd], cgroup.as_ref());
             return Err(error);
         }
@@ -231,8 +270,11 @@ impl Restoration<'_> {
         }
         let streams = [stdin(), stdout(), stderr()];
         let mut session =
-            Session::begin(context.options.env, streams, &others, false, options.timeout)?;
+            Session::begin(context.options.criu_env, streams, &others, false, options.timeout)?;
         self.require(&session)?;
+        if options.waits {
+            session.require(40000, "a restore that waits for start")?;
+        }
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
         }
@@ -268,6 +310,7 @@ impl Restoration<'_> {
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
             tcp_close: options.tcp_close,
+            leave_stopped: options.waits,
             cgroups_mode: Some(match options.criu.cgroups_mode {
                 cgroups::STRICT => cgroups::FULL,
                 mode => mode,

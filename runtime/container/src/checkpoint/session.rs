@@ -457,7 +457,7 @@ fn no_version(path: &str, why: &str) -> Error {
 }
 
 /// Returns criu's path: the variable's value, or `criu` from the search path.
-fn find(env: sys::Args) -> Result<CString, Error> {
+pub(super) fn find(env: sys::Args) -> Result<CString, Error> {
     let named = env.env(PROGRAM).filter(|path| !path.is_empty());
     let path = match named {
         Some(path) => Some(String::from(path)),

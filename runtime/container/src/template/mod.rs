@@ -87,7 +87,7 @@ pub(crate) fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
 }
 
 /// Returns a text from a tenant without control characters, for a line on a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 

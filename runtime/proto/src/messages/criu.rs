@@ -178,6 +178,8 @@ message! {
         /// The way in which a dump blocks packets of the processes' network namespaces: one of
         /// [`network_lock`]. A restore removes the rules that the dump of the images has set.
         64 => network_lock: i32,
+        /// Whether a restore leaves the processes stopped, by SIGSTOP.
+        69 => leave_stopped: bool,
     }
 
     /// `uid_gid_extent`: one line of an id mapping, in the image of a user namespace (images/userns.proto).

@@ -91,6 +91,7 @@ fn save(
         leave_running: !options.exit,
         tcp_skip_in_flight: false,
         link_remap: false,
+        allowed: Vec::new(),
         tracking: Tracking::default(),
         env: args,
         warn: work.warn,

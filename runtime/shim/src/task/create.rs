@@ -92,7 +92,8 @@ fn launch(
     let (place, options, bundle) = (task.place(), task.options.clone(), task.bundle.clone());
     let (fast_paths, settings) = (shim.daemon.fast_paths, shim.daemon.settings);
     // All other variables, for example NOTIFY_SOCKET, are meant for containerd itself.
-    let env = shim.daemon.args.with_only("DBUS_SYSTEM_BUS_ADDRESS");
+    let criu_env = shim.daemon.args;
+    let env = criu_env.with_only("DBUS_SYSTEM_BUS_ADDRESS");
     let kind = Kind::Create { task: key, is_admitted: false };
     let job = Job { command: "create", caller: Some(caller), kind };
     shim.begin(&request.id, job, Some(streams), |work| {
@@ -106,8 +107,8 @@ fn launch(
         if wants_host_root {
             container::mount_on_host(&rootfs, &mounts)?;
         }
-        let input =
-            CreateInput { place: &place, bundle: &bundle, options: &options, env, fast_paths };
+        let (place, bundle, options) = (&place, &bundle, &options);
+        let input = CreateInput { place, bundle, options, env, criu_env, fast_paths };
         let create = CreateOptions {
             rootfs: if wants_host_root { &[] } else { &mounts },
             ..input.options(work, is_scope)

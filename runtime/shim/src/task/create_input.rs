@@ -24,6 +24,8 @@ pub(super) struct CreateInput<'a> {
     /// containerd's options.
     pub options: &'a Options,
     pub env: sys::Args,
+    /// The environment by which criu is found.
+    pub criu_env: sys::Args,
     pub fast_paths: FastPaths,
 }
 
@@ -48,6 +50,7 @@ impl<'a> CreateInput<'a> {
             },
             rootless: None,
             env: self.env,
+            criu_env: self.criu_env,
             start_cpus: None,
             fast_paths: self.fast_paths,
             pin: None,
@@ -127,7 +130,8 @@ impl Traits {
             starts_plainly: spec.hooks.start_container.is_empty()
                 && spec.hooks.poststart.is_empty()
                 && !spec.annotations.iter().any(|(key, _)| **key == *container::ANNOTATION),
-            wants_host_root: container::wants_host_root(spec, mounts, settings.host_rootfs),
+            wants_host_root: container::names_checkpoint(spec)
+                || container::wants_host_root(spec, mounts, settings.host_rootfs),
             is_scope: linux.and_then(|linux| linux.cgroups_path.as_deref()).is_some_and(is_scope),
         }
     }

@@ -66,7 +66,9 @@ fn launch(shim: &mut Shim, caller: Caller, key: u32, streams: Opened) -> Answere
         let spec = bundle.parse(work.trace, work.warn)?;
         let traits = Traits::of(&spec, &[], settings);
         let (place, options) = (&saved.place, &saved.options);
-        let input = CreateInput { place, bundle: &saved.bundle, options, env: args, fast_paths };
+        let (bundle_path, criu_env) = (&saved.bundle, args);
+        let input =
+            CreateInput { place, bundle: bundle_path, options, env: args, criu_env, fast_paths };
         saved.restore(&store, &bundle, spec, input.options(work, traits.is_scope))?;
         let made = store.container(id).map_err(Failed::from).and_then(|container| {
             let pid = container.pid().map_or(0, |pid| pid.as_raw_pid().unsigned_abs());
@@ -133,6 +135,7 @@ impl Saved {
             lsm_profile: None,
             lsm_mount_context: None,
             tcp_close: false,
+            waits: false,
             timeout: None,
         };
         container::restore_from(store, &options, bundle, spec)?;

@@ -1,0 +1,145 @@
+//! Checkpoints that an annotation names: `run` and `create` restore such a container instead of executing its program.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use rustix::io::Errno;
+use spec::Spec;
+
+use super::images::Directory;
+use super::options::{CriuOptions, Pages, RestoreOptions, cgroups_mode};
+use super::session;
+use crate::options::CreateOptions;
+use crate::template::printable;
+use crate::{Error, Warn};
+
+/// The annotation that names the checkpoint of a container.
+pub(crate) const ANNOTATION: &str = "run.dayfly.checkpoint";
+/// The annotations by which containerd and CRI-O mark the sandbox of a pod, with the value `sandbox`.
+const SANDBOX: [&str; 2] =
+    ["io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"];
+/// The directory of the checkpoints that an annotation can name. An environment variable names another.
+const PLACE: &str = "/var/lib/dayfly/checkpoints";
+const PLACE_VARIABLE: &str = "DAYFLY_CHECKPOINTS";
+/// The file in the images that says for which containers they are: lines `KEY=VALUE`, each an annotation that they have.
+pub(super) const FOR: &str = "for";
+/// The directory in the bundle for criu's log.
+const WORK: &str = "criu-work";
+const LONGEST: usize = 1 << 16;
+
+/// Returns whether an annotation of the configuration names a checkpoint.
+pub fn names_checkpoint(spec: &Spec<'_>) -> bool {
+    name_in(spec).is_some()
+}
+
+fn name_in<'a>(spec: &'a Spec<'_>) -> Option<&'a str> {
+    let name = spec.annotations.get(ANNOTATION)?.as_str();
+    // The sandbox of a pod has the pod's annotations.
+    let is_sandbox = SANDBOX
+        .iter()
+        .any(|key| spec.annotations.get(*key).is_some_and(|kind| kind.as_str() == "sandbox"));
+    Some(name).filter(|name| !name.is_empty() && !is_sandbox)
+}
+
+/// A checkpoint that a container's annotation names, and that the container may use.
+pub(crate) struct Published {
+    images: String,
+    work: String,
+    has_terminal: bool,
+}
+
+impl Published {
+    /// Finds the checkpoint that the configuration names, if any. If the container cannot use it, warns, and returns
+    /// `None`: the program is executed.
+    pub fn find(spec: &Spec<'_>, bundle: &str, options: &CreateOptions<'_>) -> Option<Self> {
+        let name = name_in(spec)?;
+        match usable(name, spec, options) {
+            Ok(images) => Some(Self {
+                images,
+                work: format!("{bundle}/{WORK}"),
+                has_terminal: spec.process.as_ref().is_some_and(|process| process.terminal),
+            }),
+            Err(reason) => {
+                fall_back(options.warn, name, &reason);
+                None
+            }
+        }
+    }
+
+    /// Returns the options of a restore. The options of the checkpoint have determined what the images may contain, so
+    /// everything is allowed. Connections are restored as closed ones: several containers may come from these images.
+    ///
+    /// # Errors
+    /// None occur.
+    pub fn options<'a>(&'a self, create: &CreateOptions<'a>) -> Result<RestoreOptions<'a>, Error> {
+        Ok(RestoreOptions {
+            create: create.clone(),
+            criu: CriuOptions {
+                images: &self.images,
+                work: Some(&self.work),
+                shell_job: self.has_terminal,
+                file_locks: true,
+                ext_unix_sk: true,
+                tcp_established: true,
+                cgroups_mode: cgroups_mode(None)?,
+                pages: Pages::default(),
+            },
+            detach: true,
+            no_subreaper: true,
+            lsm_profile: None,
+            lsm_mount_context: None,
+            tcp_close: true,
+            waits: true,
+            timeout: None,
+        })
+    }
+
+    /// Removes criu's log after a restore without an error.
+    pub fn tidy(&self, warn: Warn<'_>) {
+        let removed = super::c_string(&self.work)
+            .and_then(|path| rootfs::remove_all(&path).map_err(Error::from));
+        if let Err(error) = removed {
+            (warn.record)(&error.to_string());
+        }
+    }
+}
+
+/// Returns the directory of images, or the reason why the container cannot use them.
+fn usable(name: &str, spec: &Spec<'_>, options: &CreateOptions<'_>) -> Result<String, String> {
+    if spec::validate_id(name).is_err() {
+        return Err("has no valid name".into());
+    }
+    if options.template.is_some() {
+        return Err("is not restored in a template, or by one".into());
+    }
+    let place = options.criu_env.env(PLACE_VARIABLE).filter(|path| path.starts_with('/'));
+    let path = format!("{}/{name}", place.unwrap_or(PLACE));
+    let images = Directory::open(&path).map_err(|error| match error {
+        Error::System(error) if error.errno == Errno::NOENT => format!("does not exist in {path}"),
+        error => format!("cannot be used: {error}"),
+    })?;
+    let allowed = images.read(FOR, LONGEST).unwrap_or_default();
+    let allowed = String::from_utf8_lossy(&allowed);
+    let is_for = |line: &str| {
+        line.split_once('=').is_some_and(|(key, value)| {
+            spec.annotations.get(key).is_some_and(|found| found.as_str() == value)
+        })
+    };
+    if allowed.is_empty() || !allowed.lines().all(is_for) {
+        return Err("is not for this container (\"checkpoint --for\")".into());
+    }
+    session::find(options.criu_env).map_err(|error| error.to_string())?;
+    Ok(path)
+}
+
+fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
+    let name = printable(name);
+    (warn.print)(&format!("checkpoint {name} {reason}: the program is executed instead"));
+}
+
+/// Says for which containers the images are.
+pub(super) fn publish(images: &Directory, allowed: &[&str]) -> Result<(), Error> {
+    let mut text = allowed.join("\n");
+    text.push('\n');
+    images.write(FOR, text.as_bytes())
+}

@@ -1,0 +1,38 @@
+//! A restored container that waits for `start`.
+
+use cgroup::{Cgroup, Location};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::process::getpid;
+use sys::Context;
+use sys::clone::Child;
+
+use crate::Error;
+use crate::directory::{START, listen_in, socket_for};
+
+const SIGCONT: i32 = 18;
+
+/// Lets a process in the container's cgroup wait in place of init, which is stopped as the other processes are. `start`
+/// makes all of them go on. As init would, the process freezes with the cgroup and ends with init.
+pub(super) fn begin(
+    directory: &OwnedFd,
+    init: &Child,
+    cgroup: Option<&Cgroup>,
+    location: Option<&Location>,
+) -> Result<(), Error> {
+    let (Some(cgroup), Some(location)) = (cgroup, location) else {
+        return Err(Error::text("a restored container without a cgroup cannot wait for start"));
+    };
+    let socket = socket_for(START)?;
+    listen_in(directory.as_fd(), &socket, START, 8)?;
+    let go = || {
+        let pids = Cgroup::open(location).and_then(|cgroup| cgroup.all_pids());
+        for pid in pids.unwrap_or_default() {
+            if pid != getpid() {
+                let _ = sys::signal::send_to(pid, SIGCONT);
+            }
+        }
+    };
+    let waiter = launch::wait_in_place(socket.as_fd(), init.pidfd.as_fd(), go);
+    let waiter = waiter.context("clone3", "process that waits for start")?;
+    Ok(cgroup.add(waiter.pid.as_raw_pid())?)
+}
