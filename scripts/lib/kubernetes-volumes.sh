@@ -176,3 +176,32 @@ YAML
     expect unconfined 0 "$k" logs seccomp -c free
     remove_pods context capabilities non-root privileged seccomp masked
 }
+
+# A pod whose annotation names the checkpoint of an earlier one. The counts are the program's own.
+group_saved() {
+    [ "$class" = dayfly ] || return 0
+    row 'a checkpoint that an annotation names'
+    [ -n "$saves" ] || { skips saved 'no criu that works on this kernel (scripts/peers criu)' && return; }
+    published=/var/lib/dayfly/checkpoints/$containerd_namespace
+    for name in first second; do
+        box $name:Always 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done' |
+            sed "s/metadata: {/&annotations: {run.dayfly.checkpoint: $containerd_namespace}, /" >"$scratch/$name.yaml"
+    done
+    cp "$scratch/first.yaml" "$scratch/pods.yaml" && make_pods
+    ready first
+    wait_for "$patience" sh -c "test \"\$('$k' logs first | wc -l)\" -gt 100"
+    check checkpoint "$runtime" --root /run/containerd/dayfly/k8s.io checkpoint --leave-running --image-path "$published" \
+        --for io.kubernetes.cri.container-name=main --for "io.kubernetes.cri.sandbox-namespace=$SPACE" \
+        "$("$get" pod/first '{.status.containerStatuses[0].containerID}' | sed 's|.*/||')"
+    expect first_goes_on yes sh -c "'$get' pod/first '{.status.containerStatuses[0].restartCount}' | grep -qx 0 && echo yes"
+    remove_pods first
+    cp "$scratch/second.yaml" "$scratch/pods.yaml" && make_pods
+    ready second
+    becomes second_counts_on yes sh -c "'$k' logs second | head -1 | awk '\$1 > 100 { print \"yes\" }'"
+    # Another namespace may not.
+    sed 's/name: second/name: other/' "$scratch/second.yaml" | SPACE=default "$k" create -f - >/dev/null
+    becomes another_namespace_begins_anew 1 sh -c "SPACE=default '$k' logs other 2>/dev/null | head -1"
+    SPACE=default timeout "$patience" "$k" delete pod other >/dev/null
+    remove_pods second
+    rm -rf "$published"
+}
