@@ -45,6 +45,7 @@ const CASES: &[Case] = &[
     case!(private_socket).needs(systemd).on(V2),
     case!(stalled_bus).needs(systemd).on(V2),
     case!(restored).needs(controllers_and_criu).on(V2).unlike_runc(),
+    case!(named_checkpoint).needs(criu::lacking).on(V2).unlike_runc(),
     case!(failed_restore).needs(controllers_and_criu).on(V2).unlike_runc(),
 ];
 
@@ -477,6 +478,35 @@ fn restored(bed: &Bed) {
         assert!(c.read("cgroup.procs").lines().any(|line| line == pid));
         c.container.exec(&["true"]).ok();
         c.delete();
+    }
+}
+
+/// A container that an annotation restores waits for `start` in its scope.
+fn named_checkpoint(bed: &Bed) {
+    let annotations = json!({ "run.dayfly.checkpoint": "images", "team": "a" });
+    let c = scope(bed, bed.bundle().set("/annotations", annotations).sh(COUNTER), "system.slice");
+    let call = |command: &str| {
+        let call = c.container.scope_call(command, &[]).env("DAYFLY_CRIU", &criu::program());
+        let place = bed.dir.to_str().expect("path");
+        call.env("DAYFLY_CHECKPOINTS", place).within(wait::patience() * 3).run().ok()
+    };
+    assert!(call("create").stderr.contains("the program is executed instead"));
+    c.container.start().ok();
+    let images = bed.dir.join("images").to_str().expect("path").to_owned();
+    let flags = ["--image-path", &images, "--for", "team=a"];
+    let checkpoint = c.container.id_call("checkpoint", &flags, &[]);
+    checkpoint.env("DAYFLY_CRIU", &criu::program()).within(wait::patience() * 3).run().ok();
+    c.is_gone();
+    for _ in 0..2 {
+        assert_eq!(call("create").stderr, "");
+        let processes = c.read("cgroup.procs");
+        assert!(processes.lines().any(|line| line == c.container.pid().to_string()), "{processes}");
+        assert_eq!((c.container.status().as_str(), c.show("ActiveState")), ("created", "active".into()));
+        c.container.start().ok();
+        assert_eq!(c.container.status(), "running");
+        c.container.exec(&["true"]).ok();
+        c.delete();
+        c.is_gone();
     }
 }
 
