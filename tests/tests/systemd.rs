@@ -45,7 +45,7 @@ const CASES: &[Case] = &[
     case!(private_socket).needs(systemd).on(V2),
     case!(stalled_bus).needs(systemd).on(V2),
     case!(restored).needs(controllers_and_criu).on(V2).unlike_runc(),
-    case!(named_checkpoint).needs(criu::lacking).on(V2).unlike_runc(),
+    case!(named_checkpoint).needs(controllers_and_criu).on(V2).unlike_runc(),
     case!(failed_restore).needs(controllers_and_criu).on(V2).unlike_runc(),
 ];
 
