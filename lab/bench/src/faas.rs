@@ -39,6 +39,10 @@ use std::ops::AddAssign;
 struct Row {
     runtime: String,
     policy: Policy,
+    /// The least time of a start, in milliseconds.
+    start_ms: f64,
+    /// Times in seconds, and how many containers there are and are at work from then on.
+    over_time: Vec<(f64, usize, usize)>,
     /// The function of each served invocation, by index.
     #[serde(skip)]
     functions: Vec<usize>,
@@ -141,9 +145,12 @@ impl Experiment for Faas {
         burst::warm_up(stand, entrants, &[])?;
         let agent = Agent::of(self, stand)?;
         let mut rows: Vec<Row> = Vec::new();
-        for &policy in &self.policy {
+        let starts = || self.start_time.iter().map(|time| time.as_secs_f64() * 1e3);
+        let all = self.policy.iter().flat_map(|&policy| starts().map(move |ms| (policy, ms)));
+        for (policy, start_ms) in all {
             let rounds = Rounds { timed: self.rounds, ..Rounds::default() };
-            let new = |entrant: &Entrant| Row::new(&entrant.name, policy, &workload);
+            let new =
+                |entrant: &Entrant| Row { start_ms, ..Row::new(&entrant.name, policy, &workload) };
             let mut of_policy: Vec<Row> = entrants.iter().map(new).collect();
             in_turns(entrants, rounds, "faas, replays", |at| {
                 // Other runtimes have the other policies.
@@ -174,13 +181,14 @@ impl Experiment for Faas {
 
 /// Compares each row with the row of the first runtime for the same policy.
 fn compare(rows: &mut [Row], first: &str) {
-    let base: Vec<(Policy, Vec<f64>)> = rows
+    let key = |row: &Row| (row.policy, row.start_ms);
+    let base: Vec<((Policy, f64), Vec<f64>)> = rows
         .iter()
         .filter(|row| row.runtime == first)
-        .map(|row| (row.policy, row.latencies_us.clone()))
+        .map(|row| (key(row), row.latencies_us.clone()))
         .collect();
     for row in rows.iter_mut().filter(|row| row.runtime != first) {
-        let base = base.iter().find(|(policy, _)| *policy == row.policy);
+        let base = base.iter().find(|(of, _)| *of == key(row));
         row.ratio = base
             .and_then(|(_, base)| bootstrap::ratio(base, &row.latencies_us, Pairing::Independent));
     }

@@ -61,6 +61,9 @@ pub struct Faas {
     /// functions make room. Each container uses up to five of the 1024 descriptors of a process
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=180), default_value_t = 128)]
     pub most: u16,
+    /// The least time from when a container is started until it serves: a start that is quicker is held back
+    #[arg(long, value_name = "TIME,…", value_parser = time, value_delimiter = ',', default_value = "0")]
+    pub start_time: Vec<Duration>,
     /// Replays of each runtime with each policy
     #[arg(long, value_name = "N", value_parser = some, default_value = "1")]
     pub rounds: usize,

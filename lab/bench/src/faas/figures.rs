@@ -113,6 +113,7 @@ fn of_policy(rows: &[&Row], first: &str) -> Table {
         rows,
         &[
             ("latency, ms", &|row| row.runtime.clone()),
+            ("start, ms", &|row| format!("≥ {:.0}", row.start_ms)),
             ("p50", &|row| ms(&row.latencies_us, |all| all.median)),
             ("p90", &|row| ms(&row.latencies_us, |all| all.p90)),
             ("p99", &|row| ms(&row.latencies_us, |all| all.p99)),
@@ -149,7 +150,12 @@ pub(super) fn pictures(rows: &[Row], parts: &[Part<'_>]) -> Vec<Picture> {
         .filter(|row| row.policy == Policy::Cold && !row.latencies_us.is_empty())
         .map(|row| (row, row.of_cold().collect()))
         .collect();
-    let mut pictures = vec![trade_off(rows)];
+    let first = rows.first().map(|row| row.runtime.as_str());
+    let of_first = rows.iter().filter(|row| Some(row.runtime.as_str()) == first);
+    let mut pictures: Vec<Picture> = of_first.filter_map(over_time).collect();
+    if rows.iter().any(|row| row.policy != Policy::KeepAlive) {
+        pictures.push(trade_off(rows));
+    }
     if !cold.is_empty() {
         let over_time = cold.iter().flat_map(|(row, _)| {
             let both = row.due_s.iter().zip(&row.latencies_us);
@@ -161,9 +167,6 @@ pub(super) fn pictures(rows: &[Row], parts: &[Part<'_>]) -> Vec<Picture> {
         let samples = cold.iter().map(|(row, us)| (row.runtime.as_str(), us.as_slice()));
         pictures.push(results::distribution("Cold starts", samples));
     }
-    let most =
-        rows.iter().map(|row| (row.policy.name().to_owned(), row.runtime.clone(), row.most as f64));
-    pictures.push(results::bars("Containers at most at a time", "containers", most));
     pictures.extend(costs(parts));
     pictures
 }
@@ -184,6 +187,23 @@ fn costs(parts: &[Part<'_>]) -> Option<Picture> {
     SHOWN
         .contains(&functions.len())
         .then(|| results::bars(&format!("What each function costs, {first}"), unit, figures))
+}
+
+/// Draws how many containers there are and are at work over time, if all are kept for one function.
+fn over_time(row: &Row) -> Option<Picture> {
+    (row.policy == Policy::KeepAlive && row.costs.len() == 1).then_some(())?;
+    // A count lasts until the next one.
+    let steps = |name: &str, of: fn(&(f64, usize, usize)) -> usize| {
+        let until = row.over_time.iter().skip(1).chain(row.over_time.last()).map(|next| next.0);
+        let both = row.over_time.iter().zip(until);
+        let points =
+            both.flat_map(|(now, until)| [(now.0, of(now) as f64), (until, of(now) as f64)]);
+        points.map(|point| (name.to_owned(), point)).collect::<Vec<_>>()
+    };
+    let points = [steps("there", |of| of.1), steps("at work", |of| of.2)].concat();
+    let title = format!("{}, starts of {:.0} ms and more", row.runtime, row.start_ms);
+    let axes = [Axis::linear("s"), Axis::linear("containers")];
+    Some(chart(title, axes, Form::Outlines, points))
 }
 
 /// Draws a point for each runtime with each policy: the cost and the latency. The cost is the containers' memory or, if

@@ -59,6 +59,12 @@ pub(super) struct Instance<'a> {
     pub(super) idle_since: Instant,
     /// The deadline of the current operation.
     overdue: Option<Instant>,
+    /// The least time of a start.
+    start_time: Duration,
+    /// The time before which the container may not serve.
+    pub(super) held_until: Instant,
+    /// The order for an invocation that is held back until then.
+    pub(super) held: Option<String>,
     /// The running command of the runtime.
     command: Option<(Pid, OwnedFd)>,
     program: Option<(Pid, OwnedFd)>,
@@ -148,7 +154,7 @@ impl Bill {
 }
 
 impl<'a> Instance<'a> {
-    pub(super) fn new(container: Container<'a>, deadline: Duration) -> Self {
+    pub(super) fn new(container: Container<'a>, deadline: Duration, start_time: Duration) -> Self {
         Self {
             container,
             deadline,
@@ -160,6 +166,9 @@ impl<'a> Instance<'a> {
             until: None,
             idle_since: Instant::now(),
             overdue: None,
+            start_time,
+            held_until: Instant::now(),
+            held: None,
             command: None,
             program: None,
             stdin: None,
@@ -196,6 +205,7 @@ impl<'a> Instance<'a> {
         self.former.push((self.function, std::mem::take(&mut self.bill)));
         (self.function, self.until, self.work) = (function, until, None);
         (self.is_ready, self.meter) = (false, None);
+        (self.held_until, self.held) = (now + self.start_time, None);
         self.heard.clear();
         self.overdue = Some(now + self.deadline);
         self.bill.begin(now);
@@ -224,6 +234,16 @@ impl<'a> Instance<'a> {
         self.overdue = Some(Instant::now() + takes + self.deadline);
         // The shell's `read -t` has a resolution of milliseconds. With a timeout of 0, it would return at once.
         let line = format!("{:.3}\n", takes.as_secs_f64().max(0.001));
+        self.held = Some(line);
+        if self.held_until > Instant::now() { Ok(()) } else { self.send() }
+    }
+
+    /// Passes the order that was held back to the container.
+    ///
+    /// # Errors
+    /// As [`Self::serve`].
+    pub(super) fn send(&mut self) -> Result<(), String> {
+        let Some(line) = self.held.take() else { return Ok(()) };
         let stdin = self.stdin.as_ref().ok_or("it has no standard input")?;
         match write(stdin, line.as_bytes()) {
             // The reading process has exited; `look` reports this.

@@ -76,10 +76,15 @@ pub(super) fn replay(
     let pool = usize::from(options.pool);
     let needed = workload.invocations.len() + if policy == Policy::Warm { pool } else { 0 };
     let count = needed.min(usize::from(options.most));
+    let start_time = Duration::from_secs_f64(row.start_ms / 1e3);
     let mut instances = Vec::with_capacity(count);
     for _ in 0..count {
         interrupt::check()?;
-        instances.push(Instance::new(agent.container(stand, racer, policy)?, stand.deadline));
+        instances.push(Instance::new(
+            agent.container(stand, racer, policy)?,
+            stand.deadline,
+            start_time,
+        ));
     }
     let mut templates = Vec::new();
     let with_template = workload.functions.iter().filter(|_| policy == Policy::Template);
@@ -133,6 +138,7 @@ impl Replay<'_> {
             self.arrive(now);
             self.keep_time(now);
             self.refill();
+            self.count(now.saturating_duration_since(begin));
             if self.is_hopeless() {
                 return Err(Error::Out(self.reason()));
             }
@@ -154,6 +160,17 @@ impl Replay<'_> {
             self.wait(at, wakes)?;
         }
         Ok(())
+    }
+
+    /// Records how many containers there are and are at work, if that has changed.
+    fn count(&mut self, passed: Duration) {
+        let is_there = |of: &&Instance<'_>| !matches!(of.state, State::Free | State::Broken);
+        let there = self.instances.iter().filter(is_there).count();
+        let at_work = self.instances.iter().filter(|of| of.work.is_some()).count();
+        let last = self.row.over_time.last();
+        if last.is_none_or(|&(_, of, busy)| (of, busy) != (there, at_work)) {
+            self.row.over_time.push((passed.as_secs_f64(), there, at_work));
+        }
     }
 
     /// Returns whether all invocations are done or have failed.
@@ -201,6 +218,15 @@ impl Replay<'_> {
                 of.end();
             }
         }
+        for at in 0..self.instances.len() {
+            let of = &mut self.instances[at];
+            if of.held.is_some()
+                && of.held_until <= now
+                && let Err(reason) = of.send()
+            {
+                self.lost(at, reason);
+            }
+        }
         while let Some(due) = self.planned.iter().position(|it| it.at <= now) {
             let planned = self.planned.swap_remove(due);
             let free = self.instances.iter().position(|of| of.state == State::Free);
@@ -236,7 +262,8 @@ impl Replay<'_> {
         let due = self.workload.invocations.get(self.next).map(|of| begin + of.due);
         let idle = self.instances.iter().filter(|of| of.is_spare() && of.is_ready);
         let planned = self.planned.iter().map(|it| it.at);
-        let overdue = self.instances.iter().filter_map(Instance::overdue);
+        let held = self.instances.iter().filter(|of| of.held.is_some()).map(|of| of.held_until);
+        let overdue = self.instances.iter().filter_map(Instance::overdue).chain(held);
         let moments = idle.filter_map(|of| of.until).chain(planned).chain(overdue);
         moments.chain(due).min()
     }
