@@ -2,6 +2,7 @@
 
 use crate::concurrent;
 use crate::harness::*;
+use crate::place;
 use crate::probe::{self, Health};
 use crate::session::all;
 use sys::clone::CloneFlags;
@@ -17,6 +18,9 @@ pub struct Burst {
     /// experiment's own
     #[arg(long, value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..=32_767))]
     pub start_limit: Vec<u16>,
+    /// Also run dayfly from the CPUs of each placement that this host has: one a core, of one node, of one cache
+    #[arg(long)]
+    pub placements: bool,
     /// Containers per round
     #[arg(long, value_name = "N", value_parser = some, default_value_t = 32)]
     pub count: usize,
@@ -106,7 +110,7 @@ impl Experiment for Burst {
         let limited: Vec<_> =
             own.flat_map(|own| self.start_limit.iter().map(|&limit| limited(own, limit))).collect();
         entrants.extend(limited);
-        Ok(entrants)
+        if self.placements { place::placed(entrants) } else { Ok(entrants) }
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {

@@ -10,6 +10,7 @@ mod stack;
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
 use crate::harness::*;
+use crate::place;
 use crate::results::judged;
 use crate::runtime::Runtime;
 use stack::Stack;
@@ -35,6 +36,9 @@ pub struct Layers {
     /// Use no user namespaces, so that the ids of layers need no mapping
     #[arg(long)]
     pub host_ids: bool,
+    /// Also run dayfly from the CPUs of each placement that this host has: one a core, of one node, of one cache
+    #[arg(long)]
+    pub placements: bool,
     /// Let dayfly keep what containers change in memory
     #[arg(long)]
     pub ephemeral: bool,
@@ -91,6 +95,11 @@ pub(crate) struct Row {
 }
 
 impl Experiment for Layers {
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let entrants = session::all(common)?;
+        if self.placements { place::placed(entrants) } else { Ok(entrants) }
+    }
+
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let (cases, racers) = self.cases(stand, entrants)?;
         burst::warm_up(stand, &racers, &[])?;
@@ -155,6 +164,7 @@ impl Layers {
                 if entrant.runtime.is_dayfly() {
                     racers.extend(self.modes.iter().map(|mode| {
                         let mut racer = own(stand, &entrant.runtime, *mode, &list, self.host_ids);
+                        racer.start_options.extend(entrant.start_options.iter().cloned());
                         racer.start_options.extend(self.ephemeral.then(|| "--ephemeral".into()));
                         (case(mode.name()), racer)
                     }));
