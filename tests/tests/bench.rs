@@ -341,10 +341,10 @@ fn report_is_kept(bed: &Bed) {
         assert!(html.contains(command) && markdown.contains(command), "{command}");
         assert!(section["record"]["kernel"].is_string(), "{section}");
     }
-    // The page shows the published and the measured figures. The experiment's own pictures show every start as a dot,
-    // and the distribution.
-    let dots = read("spaced-2.svg");
-    assert!(dots.contains("Each start") && dots.contains("distribution"), "{dots}");
+    // The page shows the published and the measured figures, and a verdict on them.
+    let bars = read("spaced-1.svg");
+    assert!(bars.contains("spaced: published, and here"), "{bars}");
+    assert!(markdown.contains("**Not to be shown here**: the report does not switch"), "{markdown}");
     assert!(html.contains("</svg>") && html.ends_with("</html>\n"), "{html}");
     assert!(markdown.contains("259 ms") && markdown.contains("Not measured yet"), "{markdown}");
 

@@ -40,17 +40,20 @@ struct Line {
 
 impl Line {
     /// Returns the runtimes' figures.
-    fn figures<'a>(&self, row: impl Fn(&str, &str) -> Option<&'a Row>) -> Option<[f64; 3]> {
-        let row = row(&self.part, &self.what)?;
-        let of = |name| row.measured.iter().find(|cell| cell.name == name).map(|cell| cell.value);
-        let [dayfly, crun, runc] = RUNTIMES.map(of);
-        Some([dayfly?, crun?, runc?])
+    fn figures<'a>(&self, row: &impl Fn(&str, &str) -> Found<'a>) -> Option<([f64; 3], String)> {
+        let (row, groups) = row(&self.part, &self.what)?;
+        let [dayfly, crun, runc] = RUNTIMES.map(|name| row.cell(name).map(|cell| cell.value));
+        let groups = groups.map(|groups| format!(" ({groups})")).unwrap_or_default();
+        Some(([dayfly?, crun?, runc?], groups))
     }
 }
 
+/// A row of a part, and the cgroups in which it was measured.
+pub(super) type Found<'a> = Option<(&'a Row, Option<String>)>;
+
 impl First {
     /// Makes them from the page's rows: `row` returns the row of a part with this name.
-    pub(super) fn of<'a>(row: impl Fn(&str, &str) -> Option<&'a Row>) -> Result<Self, Error> {
+    pub(super) fn of<'a>(row: impl Fn(&str, &str) -> Found<'a>) -> Result<Self, Error> {
         let data: Data =
             toml::from_str(include_str!("first.toml")).expect("data of the first lines");
         let lines = data.line.iter();
@@ -58,14 +61,15 @@ impl First {
         if lines.is_empty() {
             return Ok(Self::default());
         }
-        let sentence = |(line, figures): &(&Line, [f64; 3])| {
+        let sentence = |(line, (figures, groups)): &(&Line, ([f64; 3], String))| {
             let figures = RUNTIMES.iter().zip(figures);
-            figures.fold(format!("- {}", line.text), |text, (name, figure)| {
+            let text = format!("- {}{groups}.", line.text.trim_end_matches('.'));
+            figures.fold(text, |text, (name, figure)| {
                 text.replace(&format!("{{{name}}}"), &digits(*figure))
             })
         };
         let multiples = |at: usize| {
-            let of = |(line, figures): &(&Line, [f64; 3])| {
+            let of = |(line, (figures, _)): &(&Line, ([f64; 3], String))| {
                 let multiple = figures[at] / figures[0];
                 Some(if line.is_rate { 1.0 / multiple } else { multiple })
             };

@@ -6,6 +6,7 @@
 //! | [`mod@line`] | extracts figures from an experiment's output |
 //! | `execute` | runs a part's experiment as a separate process |
 //! | `page`, `picture` | the page, as HTML, Markdown and JSON |
+//! | [`verdict`] | what the figures say about the published ones |
 //! | `written` | reads a page's JSON, to make the page again |
 //!
 //! A part is an experiment of this program or of `dayfly host`, executed as a user would execute it: the command that
@@ -23,6 +24,7 @@ mod picture;
 mod row;
 #[cfg(test)]
 mod tests;
+mod verdict;
 mod written;
 
 pub use execute::end_with_the_report;
@@ -112,6 +114,9 @@ fn measure(options: &Report, parts: &[Place]) -> Result<(), Error> {
     let host = Circumstances::take("see each part".to_owned(), runtimes, Path::new("/run"));
     for (at, (_, part)) in parts.iter().enumerate() {
         let Way::Experiment(experiment) = &part.way else { continue };
+        if part.lacking(&host).is_some() {
+            continue;
+        }
         let name = &part.name;
         let which = format!("[{}/{}] {name}", at + 1, parts.len());
         let words = experiment.words(name, options, &host);
@@ -138,7 +143,7 @@ fn measure(options: &Report, parts: &[Place]) -> Result<(), Error> {
 fn write(directory: &Path, host: &Circumstances) -> Result<(), Error> {
     let sections = parts().map(|place| Section::of(directory, place, host));
     let sections = sections.collect::<Result<_, _>>()?;
-    Page { host: host.clone(), sections }.write(directory)
+    Page::new(host.clone(), sections).write(directory)
 }
 
 /// A part, with its paper.

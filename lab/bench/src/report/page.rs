@@ -9,6 +9,7 @@ use super::line::Cell;
 use super::paper::{Paper, Part, Way};
 use super::picture;
 use super::row::Row;
+use super::verdict::{Kind, Verdict};
 use crate::harness::*;
 
 /// The section of a part.
@@ -18,6 +19,8 @@ pub(super) struct Section {
     pub paper: &'static Paper,
     #[serde(flatten)]
     pub part: &'static Part,
+    /// The verdict on the part, if something is published.
+    pub verdict: Option<Verdict>,
     #[serde(flatten)]
     pub measured: Measured,
 }
@@ -87,7 +90,7 @@ impl Section {
         own: Option<String>,
     ) -> Result<Self, Error> {
         let part = at.1;
-        let state = match (part.lacking(), &kept) {
+        let state = match (part.lacking(host), &kept) {
             (Some(why), None) => State::NotHere(why),
             (None, None) => State::Open,
             (_, Some(Kept { failure: Some(reason), .. })) => State::Failed(reason.clone()),
@@ -127,23 +130,27 @@ impl Section {
         let (empty, lines): (Vec<Row>, Vec<Row>) = rows.partition(|row| is_done && is_empty(row));
         let mut drawn: Vec<String> = Vec::new();
         if is_done {
-            drawn.extend(picture::bars_of(&lines, part)?);
-            drawn.extend(own);
+            // One picture is enough: the experiment's own one if the part prefers it or there are no bars.
+            let bars =
+                if part.own && own.is_some() { None } else { picture::bars_of(&lines, part)? };
+            drawn.extend(bars.or(own));
         }
         let pictures = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));
         let unmeasured = empty.into_iter().map(|row| row.what).collect();
         let measured = Measured { lines, unmeasured, pictures: pictures.collect(), drawn, ..of };
-        Ok(Self { paper, part, measured })
+        Ok(Self { paper, part, verdict: None, measured })
     }
 
-    /// Returns the text in the table of contents for a part that is not done.
-    fn mark(&self) -> &'static str {
-        match self.measured.state {
-            State::Done(_) => "",
-            State::Failed(_) => " (failed)",
-            State::Open => " (not yet)",
-            State::NotHere(_) => " (not here)",
-        }
+    /// Returns the text in the table of contents: the verdict, or why there is none.
+    fn mark(&self) -> String {
+        let text = match (&self.verdict, &self.measured.state) {
+            (Some(verdict), _) => verdict.is.words(),
+            (None, State::Done(_)) => return String::new(),
+            (None, State::Failed(_)) => "failed",
+            (None, State::Open) => "not yet",
+            (None, State::NotHere(_)) => "not here",
+        };
+        format!(" ({text})")
     }
 
     /// Returns the notes below the table: results that this host cannot reproduce, lines that are
@@ -157,6 +164,15 @@ impl Section {
             Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
         });
         instead.iter().cloned().chain(missing).chain(out).collect()
+    }
+
+    /// Returns the cgroups of the measurement in words: their version, and who makes them.
+    fn groups(&self) -> Option<String> {
+        let Value::Object(record) = &self.measured.record else { return None };
+        let text = |key: &str| record.get(key).and_then(Value::as_str);
+        let driver =
+            if text("container")?.contains("scopes of systemd") { "systemd" } else { "cgroupfs" };
+        Some(format!("cgroup {}, {driver} driver", text("cgroups")?))
     }
 
     /// Returns the date, the versions, the load and the duration of the measurement, as far as recorded; `None` if the
@@ -197,6 +213,26 @@ fn quoted(word: &str) -> String {
 }
 
 impl Page {
+    /// Returns the page of these sections, with the verdicts that follow from their figures.
+    pub(super) fn new(host: Circumstances, mut sections: Vec<Section>) -> Self {
+        let judge = |section: &Section| {
+            // What failed or is not measured yet has no verdict.
+            let is_open = matches!(section.measured.state, State::Failed(_) | State::Open);
+            let figures = |part: Option<&str>, what: &str, name: &str| {
+                let part = part.unwrap_or(&section.part.name);
+                let of = sections.iter().find(|of| of.part.name == part)?;
+                of.measured.lines.iter().find(|row| row.what == what)?.cell(name).cloned()
+            };
+            let rules = if is_open { &[] } else { section.part.rules.as_slice() };
+            Verdict::of(rules, &host, &figures)
+        };
+        let verdicts: Vec<_> = sections.iter().map(judge).collect();
+        for (section, verdict) in sections.iter_mut().zip(verdicts) {
+            section.verdict = verdict;
+        }
+        Self { host, sections }
+    }
+
     /// Writes all formats, each atomically.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
         for Section { part, measured, .. } in &self.sections {
@@ -210,7 +246,8 @@ impl Page {
         }
         let first = First::of(|part, what| {
             let section = self.sections.iter().find(|section| section.part.name == part)?;
-            section.measured.lines.iter().find(|row| row.what == what)
+            let row = section.measured.lines.iter().find(|row| row.what == what)?;
+            Some((row, section.groups()))
         })?;
         if !first.sentences.is_empty() {
             replace(&directory.join(first::PICTURE), &first.picture)?;
@@ -244,6 +281,7 @@ impl Page {
         let mut blocks = vec![
             "# How fast containers start: dayfly, crun and runc".to_owned(),
             first.sentences.join("\n"),
+            self.count(),
             format!("![The other runtimes' figures, as multiples of dayfly's]({})", first::PICTURE),
             "## Contents".to_owned(),
             self.contents(),
@@ -253,8 +291,10 @@ impl Page {
             format!("| | |\n|---|---|\n{}", facts.collect::<Vec<_>>().join("\n")),
         ];
         if first.sentences.is_empty() {
-            blocks.drain(1..3);
+            blocks.remove(3);
+            blocks.remove(1);
         }
+        blocks.retain(|block| !block.is_empty());
         for (sections, number) in self.papers().zip(1..) {
             let Paper { title, by, on, .. } = sections[0].paper;
             blocks.push(format!("<a id=\"paper-{number}\"></a>\n\n## {title}"));
@@ -262,6 +302,20 @@ impl Page {
             blocks.extend(sections.iter().flat_map(Section::markdown));
         }
         blocks.join("\n\n") + "\n"
+    }
+
+    /// Returns how many parts have each verdict; empty without any.
+    fn count(&self) -> String {
+        let of = |kind| {
+            self.sections.iter().flat_map(|it| &it.verdict).filter(|it| it.is == kind).count()
+        };
+        let counts = Kind::JUDGING.map(|kind| (of(kind), kind.words()));
+        let all = counts.iter().map(|(count, _)| count).sum::<usize>();
+        if all == 0 {
+            return String::new();
+        }
+        let counts = counts.map(|(count, words)| format!("{count} {words}")).join(", ");
+        format!("Of {all} published results: **{counts}**.")
     }
 
     fn contents(&self) -> String {
@@ -282,11 +336,16 @@ impl Section {
         let Self { part: Part { name, place, about, .. }, measured, .. } = self;
         let mut blocks =
             vec![format!("<a id=\"{name}\"></a>\n\n### {place}"), format!("`{name}`: {about}")];
+        let verdict = self.verdict.iter();
+        blocks.extend(
+            verdict
+                .map(|Verdict { is, why }| format!("**{}**: {}", capital(is.words()), cell(why))),
+        );
         blocks.extend(match &measured.state {
             State::Done(_) => None,
             State::Failed(reason) => Some(format!("> It failed: {}", cell(reason))),
             State::Open => Some(format!("> Not measured yet: `dayfly bench report --only {name}`")),
-            State::NotHere(why) => Some(format!("> Not shown here: {}", cell(why))),
+            State::NotHere(why) => Some(format!("> Not measured here: {}", cell(why))),
         });
         blocks.extend((!measured.lines.is_empty()).then(|| self.table()));
         blocks.extend(self.notes().iter().map(|note| format!("> {}", cell(note))));
@@ -331,6 +390,12 @@ impl Section {
 
 fn row(cells: impl IntoIterator<Item = String>) -> String {
     cells.into_iter().fold("|".to_owned(), |row, text| format!("{row} {} |", cell(&text)))
+}
+
+/// Returns a text with a capital first letter.
+fn capital(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    first.to_uppercase() + rest
 }
 
 /// Escapes text for a table cell: one line without column separators.

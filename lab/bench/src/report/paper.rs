@@ -2,6 +2,7 @@
 
 use super::Report;
 use super::line::Line;
+use super::verdict::Rule;
 use crate::accounting;
 use crate::base::*;
 use crate::circumstances::Circumstances;
@@ -52,9 +53,18 @@ pub struct Part {
     /// Whether the measured figures are drawn as bars although nothing is published.
     #[serde(default, skip_serializing)]
     pub bars: bool,
+    /// Whether the page shows the picture that the experiment draws, in place of bars of published and measured figures.
+    #[serde(default, skip_serializing)]
+    pub own: bool,
+    /// The rules for the verdict on the part; none if the part is of no publication.
+    #[serde(default, rename = "verdict", skip_serializing)]
+    pub rules: Vec<Rule>,
     /// The part's figures, published and measured.
     #[serde(rename = "line", skip_serializing)]
     pub lines: Vec<Line>,
+    /// The beginnings of lines of earlier reports that the page no longer shows.
+    #[serde(default, skip_serializing)]
+    pub dropped: Vec<String>,
     /// Sentences about results that a host cannot reproduce, and about those that the page shows instead.
     #[serde(default, skip_serializing)]
     pub instead: Vec<Instead>,
@@ -107,6 +117,9 @@ pub struct Experiment {
     /// The runtimes that take part.
     #[serde(default)]
     pub runtimes: Runtimes,
+    /// What the host must not lack, and the reason.
+    #[serde(default)]
+    pub needs: Vec<Instead>,
     /// Whether the experiment draws no picture of its own.
     #[serde(default)]
     pub undrawn: bool,
@@ -152,15 +165,20 @@ pub enum Lack {
     NodesBelow(usize),
     /// It has no swap device.
     NoSwap,
+    /// All its CPUs are equally close.
+    Placements,
     /// Its kernel divides CPU time into user and system time by ticks.
     TimeByTicks,
 }
 
 impl Part {
     /// Returns why the part has no result unless another machine has measured it; `None` for an experiment.
-    pub fn lacking(&self) -> Option<String> {
+    pub fn lacking(&self, host: &Circumstances) -> Option<String> {
         match &self.way {
-            Way::Experiment(_) => None,
+            Way::Experiment(experiment) => {
+                let lacks = |it: &&Instead| it.on.iter().any(|lack| lack.is_of(host));
+                experiment.needs.iter().find(lacks).map(|it| it.text.clone())
+            }
             Way::Guest(guest) => Some(guest.missing()),
             Way::Nothing(why) => Some(why.clone()),
         }
@@ -190,13 +208,15 @@ impl Part {
 }
 
 impl Lack {
-    fn is_of(&self, host: &Circumstances) -> bool {
+    /// Returns whether a host lacks this.
+    pub fn is_of(&self, host: &Circumstances) -> bool {
         match self {
             Self::CpusBelow(count) => host.cpus < *count,
             Self::NodesBelow(count) => host.nodes < *count,
             Self::NoSwap => {
                 !std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
             }
+            Self::Placements => !crate::place::has_several(),
             Self::TimeByTicks => !accounting::is_split(),
         }
     }

@@ -44,7 +44,8 @@ impl Row {
     pub(super) fn cells(rows: &mut Vec<Self>, line: &Line) -> Vec<Cell> {
         let mut cells = Vec::new();
         rows.retain(|row| {
-            let rest = row.what.strip_prefix(&line.what);
+            let old = line.was.as_ref().and_then(|was| row.what.strip_prefix(was));
+            let rest = row.what.strip_prefix(&line.what).or(old);
             match (rest, row.measured.as_slice()) {
                 (Some(""), measured) => cells.extend_from_slice(measured),
                 (Some(rest), [cell]) if rest.starts_with(", ") && cell.name == HERE => {
@@ -57,6 +58,18 @@ impl Row {
         cells
     }
 
+    /// Returns the row's figure in a column, in the `first` or `last` one, or in that of a `beginning*`.
+    pub(super) fn cell(&self, column: &str) -> Option<&Cell> {
+        match column {
+            "first" => self.measured.first(),
+            "last" => self.measured.last(),
+            name => self.measured.iter().find(|cell| match name.strip_suffix('*') {
+                Some(beginning) => cell.name.starts_with(beginning),
+                None => cell.name == name,
+            }),
+        }
+    }
+
     /// Returns the row's figures in a column, as text.
     pub(super) fn texts(&self, column: &str) -> Vec<String> {
         self.measured.iter().filter(|cell| cell.name == column).map(shown).collect()
@@ -66,8 +79,12 @@ impl Row {
 /// Formats a figure with its interval, both with their significant digits.
 fn shown(cell: &Cell) -> String {
     match cell.interval {
-        Some([low, high]) => {
-            format!("{} [{} {}]", digits(cell.value), digits(low), digits(high))
+        Some(both) => {
+            let [low, high] = both.map(digits);
+            // Numbers that contain blanks need a sign between them.
+            let is_plain = [&low, &high].iter().all(|number| !number.contains('\u{202f}'));
+            let between = if is_plain { " " } else { " – " };
+            format!("{} [{low}{between}{high}]", digits(cell.value))
         }
         None => whole_or_digits(cell.value),
     }

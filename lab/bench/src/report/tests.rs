@@ -3,6 +3,7 @@
 use super::kept::Kept;
 use super::page::{Page, Section};
 use super::paper::{Experiment, Part, Way};
+use super::verdict::{Kind, Rule};
 use super::{Report, chosen, list, parts, written};
 use crate::circumstances::Circumstances;
 use crate::options::{Command as Commands, Options};
@@ -62,6 +63,76 @@ fn a_report_is_within_its_time() {
     let sum = |quick| experiments().map(|(_, experiment)| experiment.seconds(quick)).sum::<u64>();
     assert!(sum(true) <= 600, "{}", sum(true));
     assert!(sum(false) <= 3600, "{}", sum(false));
+}
+
+/// A rule that names no line would never apply, and a part whose rules all have conditions would have no verdict.
+#[test]
+fn rules_judge_every_published_result() {
+    let has_line = |part: &str, what: &str| {
+        parts().any(|(_, of)| of.name == part && of.lines.iter().any(|line| line.what == what))
+    };
+    for (paper, part) in parts().filter(|(paper, _)| paper.by != "Not published elsewhere") {
+        let last = part.rules.last().unwrap_or_else(|| panic!("{}: no rule", part.name));
+        assert!(
+            last.conditions.is_empty() && last.lacks.is_empty(),
+            "{}: the last rule",
+            part.name
+        );
+        assert!([Kind::NotHere, Kind::Unpublished].contains(&last.is), "{}", part.name);
+        for name in part.rules.iter().flat_map(Rule::names) {
+            let (what, _) =
+                name.split_once(" @ ").unwrap_or_else(|| panic!("{}: {name}", part.name));
+            let elsewhere = what.split_once(": ").is_some_and(|(part, what)| has_line(part, what));
+            assert!(
+                elsewhere || has_line(&part.name, what),
+                "{}, {}: {what}",
+                paper.title,
+                part.name
+            );
+        }
+        for rule in &part.rules {
+            assert!(rule.why.trim_end().ends_with('.'), "{}: {}", part.name, rule.why);
+        }
+    }
+}
+
+/// The page in docs/report is what this program makes of its report.json: no verdict is of other figures.
+#[test]
+fn the_page_in_docs_is_what_follows_from_its_figures() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report");
+    let new = std::env::temp_dir().join(format!("bench-docs-{}", std::process::id()));
+    std::fs::create_dir(&new).expect("mkdir");
+    written::read(&docs.join("report.json"), &new).expect("read").write(&new).expect("written");
+    let mut size = 0;
+    for entry in std::fs::read_dir(&new).expect("read").flatten() {
+        let [here, there] = [entry.path(), docs.join(entry.file_name())]
+            .map(|path| std::fs::read_to_string(path).unwrap_or_default());
+        assert!(here == there, "{}: see \"report --from\"", entry.path().display());
+        size += here.len();
+    }
+    let count = |path: &Path| std::fs::read_dir(path).expect("read").count();
+    assert_eq!(count(&new), count(&docs), "other files in docs/report");
+    assert!(size <= 1_500_000, "{size} bytes");
+    std::fs::remove_dir_all(&new).expect("remove");
+}
+
+#[test]
+fn verdicts_follow_figures() {
+    let with = |runc: f64| {
+        let row = |runtime: &str, us: f64| json!({ "runtime": runtime, "latencies_us": [us * 0.98, us, us * 1.02, us, us, us] });
+        let result = json!({ "rows": [row("dayfly", 5000.0), row("runc", runc)] });
+        page(vec![section("spaced", Some(Kept { result, ..done() }))])
+    };
+    let [html, markdown, json] = with(70_000.0);
+    assert!(markdown.contains("**Direction only**: runc's mean is 70.0 ms"), "{markdown}");
+    assert!(
+        markdown.contains("Of 1 published results: **0 reproduced, 1 direction only, 0"),
+        "{markdown}"
+    );
+    assert!(markdown.contains("](#spaced) (direction only)") && html.contains("<strong>Direction"));
+    assert!(json.contains("\"is\": \"direction\""), "{json}");
+    let [_, markdown, _] = with(5100.0);
+    assert!(markdown.contains("**Contradicted**: dayfly's mean is 5.00 ms"), "{markdown}");
 }
 
 #[test]
@@ -165,7 +236,7 @@ fn page(sections: Vec<Section>) -> [String; 3] {
     let place = std::env::temp_dir();
     let directory = place.join(format!("bench-page-{}-{count}", std::process::id()));
     std::fs::create_dir(&directory).expect("mkdir");
-    Page { host: host(), sections }.write(&directory).expect("written");
+    Page::new(host(), sections).write(&directory).expect("written");
     let text = ["index.html", "report.md", "report.json"]
         .map(|name| std::fs::read_to_string(directory.join(name)).expect("read"));
     assert!(
@@ -205,7 +276,7 @@ fn what_is_missing_is_told() {
     let [html, markdown, _] = page(all.into_iter().chain([section("run", Some(failed))]).collect());
     assert!(markdown.contains("0 of 2 experiments are done."), "{markdown}");
     assert!(markdown.contains("Not measured yet: `dayfly bench report --only spaced`"));
-    assert!(markdown.contains("Not shown here: no host has all of these machines"));
+    assert!(markdown.contains("Not measured here: "));
     assert!(markdown.contains("It failed: no <cgroup>") && html.contains("no &lt;cgroup&gt;"));
     assert!(!markdown.contains(".svg"), "{markdown}");
 }
@@ -221,7 +292,7 @@ fn results_of_a_guest_are_shown() {
     };
     let [_, markdown, _] = page(vec![section()]);
     let script = "scripts/bed guest-favordynmods bench DIR/guest";
-    assert!(markdown.contains("Not shown here: ") && markdown.contains(script), "{markdown}");
+    assert!(markdown.contains("Not measured here: ") && markdown.contains(script), "{markdown}");
     let row = |state: &str, us: f64, ratio: serde_json::Value| {
         json!({ "step": "run by crun", "runtime": state,
         "rounds_us": vec![us; 6], "ratio": ratio })
@@ -232,13 +303,13 @@ fn results_of_a_guest_are_shown() {
     std::fs::write(guest.join("favordynmods.json"), result.to_string()).expect("write");
     std::fs::write(guest.join("favordynmods.svg"), "<svg>bars</svg>").expect("write");
     let section = section();
-    assert_eq!(section.measured.drawn.last().map(String::as_str), Some("<svg>bars</svg>"));
+    assert!(section.measured.drawn.iter().all(|drawn| drawn.contains("crun: a start")), "bars");
     let [_, markdown, json] = page(vec![section]);
     assert!(markdown.contains("| a start by crun |  | 9.00 [9.00 9.00] | 6.00 [6.00 6.00] | ms |"));
     assert!(markdown.contains("1.50 [1.25 1.75]"), "{markdown}");
     assert!(markdown.contains(&format!("\n    {script}\n")), "{markdown}");
     assert!(markdown.contains("D, load L, cgroups v2, C") && !markdown.contains("It took"));
-    assert!(json.contains("favordynmods-guest-2.svg"));
+    assert!(json.contains("favordynmods-guest-1.svg"));
     std::fs::remove_dir_all(&directory).expect("remove");
 }
 
@@ -271,7 +342,7 @@ fn readers_find_their_way() {
         html.lines().filter(|line| line.starts_with("<text") && line.contains("\"18\"")).collect();
     assert!(!titles.is_empty());
     assert!(titles.iter().all(|line| line.starts_with("<text x=\"8\"")), "{titles:?}");
-    assert!(markdown.contains("starts spaced 100 ms apart](#spaced)\n"), "{markdown}");
+    assert!(markdown.contains("starts spaced 100 ms apart](#spaced) (not"), "{markdown}");
     assert!(markdown.contains("<a id=\"spaced\"></a>\n"), "{markdown}");
 }
 
@@ -280,10 +351,11 @@ fn sentences_and_bars_come_first() {
     let row =
         |name: &str, us: f64| json!({ "runtime": name, "step": "begin", "rounds_us": vec![us; 6] });
     let rows = vec![row("dayfly", 2000.0), row("crun", 10_000.0), row("runc", 31_000.0)];
-    let kept = Kept { result: json!({ "rows": rows }), ..done() };
+    let record = json!({ "cgroups": "v2", "container": "profile seccomp" });
+    let kept = Kept { result: json!({ "record": record, "rows": rows }), ..done() };
     let [html, markdown, _] = page(vec![section("systemd", Some(kept))]);
-    let sentence = "- With cgroup v2 and systemd, a container's program begins 2.00 ms after the command, with \
-                    crun 10.0 ms and with runc 31.0 ms.";
+    let sentence = "- A container's program begins 2.00 ms after the command, with \
+                    crun 10.0 ms and with runc 31.0 ms (cgroup v2, cgroupfs driver).";
     assert!(markdown.contains(sentence) && markdown.contains("](first-1.svg)"), "{markdown}");
     assert!(html.find("× dayfly").expect("bars") < html.find("Contents").expect("contents"));
     assert!(html.contains(">15.5</text>"), "{html}");
@@ -307,7 +379,7 @@ fn a_page_is_made_again_from_its_json() {
         "run" => section(&part.name, Some(failed.clone()), None),
         name => section(name, None, None),
     });
-    Page { host: host(), sections: sections.collect() }.write(&first).expect("written");
+    Page::new(host(), sections.collect()).write(&first).expect("written");
     let page = written::read(&first.join("report.json"), &second).expect("read");
     page.write(&second).expect("written");
     let names = |directory: &Path| -> BTreeSet<_> {
@@ -315,7 +387,7 @@ fn a_page_is_made_again_from_its_json() {
         entries.map(|entry| entry.file_name().into_string().expect("text")).collect()
     };
     assert_eq!(names(&first), names(&second));
-    assert!(names(&first).contains("spaced-2.svg"));
+    assert!(names(&first).contains("spaced-1.svg") && names(&first).contains("ablation-1.svg"));
     for name in names(&first) {
         let [one, other] = [&first, &second]
             .map(|directory| std::fs::read_to_string(directory.join(&name)).expect("read"));

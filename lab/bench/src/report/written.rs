@@ -47,22 +47,27 @@ pub(super) fn read(file: &Path, output: &Path) -> Result<Page, Error> {
         };
         let section = match old {
             _ if is_given => Section::of(output, place, &written.host)?,
-            Some(old) => section(place, old, directory).map_err(&unfit)?,
+            Some(old) => section(place, old, directory, &written.host).map_err(&unfit)?,
             None => Section::new(place, &written.host, None, None)?,
         };
         sections.push(section);
     }
     match written.sections.first() {
         Some(old) => Err(unfit(format!("no part {}: written by another version", old.part))),
-        None => Ok(Page { host: written.host, sections }),
+        None => Ok(Page::new(written.host, sections)),
     }
 }
 
-fn section(place: Place, mut old: Measured, directory: &Path) -> Result<Section, String> {
+fn section(
+    place: Place,
+    mut old: Measured,
+    directory: &Path,
+    host: &Circumstances,
+) -> Result<Section, String> {
     let part = place.1;
-    // The picture with bars comes first, if there is one.
-    let before = usize::from(!picture::shown(&old.lines, part).is_empty());
-    let own = match old.pictures.get(before).filter(|_| part.draws()) {
+    // Earlier reports have a picture with bars before the experiment's own one.
+    let is_own = part.draws() && (part.own || picture::shown(&old.lines, part).is_empty());
+    let own = match old.pictures.last().filter(|_| is_own) {
         Some(name) => {
             let file = directory.join(name);
             let text = fs::read_to_string(&file);
@@ -71,12 +76,13 @@ fn section(place: Place, mut old: Measured, directory: &Path) -> Result<Section,
         None => None,
     };
     let cells = part.lines.iter().map(|line| Row::cells(&mut old.lines, line)).collect();
-    if let Some(row) = old.lines.iter().find(|row| !row.measured.is_empty()) {
+    let is_kept = |row: &&Row| !part.dropped.iter().any(|it| row.what.starts_with(it));
+    if let Some(row) = old.lines.iter().filter(is_kept).find(|row| !row.measured.is_empty()) {
         let what = &row.what;
         return Err(format!("{}: no line {what:?}: written by another version", part.name));
     }
     let is_nothing = matches!(part.way, Way::Nothing(_));
-    if let Some(why) = part.lacking()
+    if let Some(why) = part.lacking(host)
         && (is_nothing || matches!(old.state, State::NotHere(_)))
     {
         old.state = State::NotHere(why);

@@ -142,11 +142,11 @@ pub fn whole_or_digits(value: f64) -> String {
     if value.fract() == 0.0 { grouped(&format!("{value:.0}")) } else { digits(value) }
 }
 
-/// Separates groups of three digits by narrow no-break spaces, in a number of six digits or more.
+/// Separates groups of three digits by narrow no-break spaces, in a number of five digits or more.
 fn grouped(number: &str) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     let (sign, whole) = whole.split_at(whole.len() - whole.trim_start_matches('-').len());
-    if whole.len() < 6 {
+    if whole.len() < 5 {
         return number.to_owned();
     }
     let mut text = sign.to_owned();
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn figures_have_three_digits() {
         let of = [0.0, 0.002_571, 0.014_701, 1.047, 2.0, 20.04, 432.4, 20_200.0].map(digits);
-        assert_eq!(of, ["0", "0.00257", "0.0147", "1.05", "2.00", "20.0", "432", "20200"]);
+        assert_eq!(of, ["0", "0.00257", "0.0147", "1.05", "2.00", "20.0", "432", "20\u{202f}200"]);
         assert_eq!(digits(-1_046_011.3), "-1\u{202f}046\u{202f}011");
         assert_eq!([11.0, 2.5].map(whole_or_digits), ["11", "2.50"]);
     }
