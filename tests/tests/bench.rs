@@ -344,7 +344,7 @@ fn report_is_kept(bed: &Bed) {
     // The page shows the published and the measured figures, and a verdict on them.
     let bars = read("spaced-1.svg");
     assert!(bars.contains("spaced: published, and here"), "{bars}");
-    assert!(markdown.contains("**Not to be shown here**: the report does not switch"), "{markdown}");
+    assert!(markdown.contains("**Not to be shown here**: it was not measured."), "{markdown}");
     assert!(html.contains("</svg>") && html.ends_with("</html>\n"), "{html}");
     assert!(markdown.contains("259 ms") && markdown.contains("Not measured yet"), "{markdown}");
 
