@@ -1,4 +1,5 @@
-//! The version of the host's containerd, and how that version maps the ids of images (containerd PR #12092).
+//! The version of the host's containerd, and how that version maps the ids of images (containerd PR #12092, and its
+//! docs/user-namespaces: before 2.0 it maps none).
 
 use super::facts::Facts;
 use std::process::{Command, Stdio};
@@ -38,6 +39,12 @@ impl Containerd {
         }
     }
 
+    /// Returns whether this version makes an id-mapped mount per layer, as 2.0.0 to 2.0.6 and 2.1.0 to 2.1.4 do. Older
+    /// ones map no ids: 1.6 ignores user namespaces, and 1.7 changes the owners of a copy.
+    pub fn maps_each_layer(&self) -> bool {
+        self.numbers >= (2, 0, 0) && !self.maps_once()
+    }
+
     /// Returns whether this version inspects an image without mapping its ids first, as versions since 2.3.0 do.
     pub fn looks_unmapped(&self) -> bool {
         self.numbers >= (2, 3, 0)
@@ -47,11 +54,13 @@ impl Containerd {
     /// with its own id range. Each image is mounted twice: once to inspect it, and once to run it. The number includes
     /// the bind mounts of the layers, the overlay and the unmounts.
     pub fn mount_operations(&self, starts: u64, layers: u64) -> u64 {
-        match (self.maps_once(), self.looks_unmapped()) {
-            (true, true) => starts * (3 + 1),
-            (true, false) => starts * 2 * 3,
-            (false, _) => starts * 2 * (1 + 2 * layers),
-        }
+        starts
+            * match self {
+                it if it.maps_each_layer() => 2 * (1 + 2 * layers),
+                it if it.looks_unmapped() => 3 + 1,
+                it if it.maps_once() => 2 * 3,
+                _ => 2,
+            }
     }
 }
 
@@ -81,8 +90,9 @@ mod tests {
     #[test]
     fn the_change_and_where_it_went() {
         for (version, once, operations) in [
-            ("1.6.20~ds1", false, 20_200),
-            ("1.7.29", false, 20_200),
+            ("1.6.20~ds1", false, 200),
+            ("1.7.29", false, 200),
+            ("2.0.0", false, 20_200),
             ("2.0.6", false, 20_200),
             ("2.0.7", true, 600),
             ("2.1.4", false, 20_200),

@@ -14,6 +14,7 @@ mod team;
 pub use advice::{Advice, ENOUGH, advise};
 pub use placement::{PLACEMENTS, Placement, placements};
 
+use crate::measure::bootstrap;
 use crate::measure::chart::{self, Axis, Chart, Form, Picture, Series};
 use crate::measure::progress::Progress;
 use crate::measure::statistics::median;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use topology::{List, Topology};
 
 /// The number of measurements for each number of threads.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 8;
 
 /// The names of the variants of [`Work`], the work that the threads can do.
 pub const WORKS: [&str; 2] = ["lock", "mounts"];
@@ -62,6 +63,20 @@ pub struct Curve {
     pub cpus: List,
     /// The results by number of threads.
     pub points: Vec<Point>,
+    /// The time of a turn in each round, for each point; empty if not recorded.
+    pub rounds_us: Vec<Vec<f64>>,
+}
+
+impl Curve {
+    /// Returns the curve of the quickest rounds, which other processes of the host have disturbed least.
+    pub fn undisturbed(&self) -> Self {
+        let quickest = |rounds: &Vec<f64>| rounds.iter().copied().fold(f64::INFINITY, f64::min);
+        let points = self.points.iter().enumerate().map(|(at, point)| {
+            let us = self.rounds_us.get(at).map_or(f64::INFINITY, quickest);
+            if us.is_finite() { Point::of(point.threads, us) } else { *point }
+        });
+        Self { points: points.collect(), ..self.clone() }
+    }
 }
 
 impl Work {
@@ -139,37 +154,55 @@ fn numbers(cpus: usize) -> impl Iterator<Item = usize> {
 }
 
 fn curve(work: Work, placement: &Placement, time: Duration) -> Result<Curve, Error> {
-    let mut points = Vec::new();
+    let numbers: Vec<usize> = numbers(placement.cpus.len()).collect();
+    let mut rounds_us = vec![Vec::new(); numbers.len()];
     let mut progress = Progress::new();
-    let all = numbers(placement.cpus.len()).count();
-    for (done, threads) in numbers(placement.cpus.len()).enumerate() {
-        progress.tell(placement.name, done, all);
-        let mut turns = Vec::new();
-        for _ in 0..ROUNDS {
+    // The numbers of threads take turns, so that what else the host does disturbs all of them.
+    for round in 0..ROUNDS {
+        progress.tell(placement.name, round, ROUNDS);
+        for (threads, turns) in numbers.iter().zip(&mut rounds_us) {
             interrupt::check()?;
-            let cpus: Vec<u32> = placement.cpus.iter().take(threads).collect();
-            let round = time / ROUNDS as u32;
+            let cpus: Vec<u32> = placement.cpus.iter().take(*threads).collect();
+            let time = time / ROUNDS as u32;
             turns.push(match work {
-                Work::Lock => lock::round(&cpus, round)?,
-                Work::Mounts => mounts::round(&cpus, round)?,
+                Work::Lock => lock::round(&cpus, time)?,
+                Work::Mounts => mounts::round(&cpus, time)?,
             });
         }
-        points.push(Point::of(threads, median(&mut turns)));
     }
-    Ok(Curve { work: work.name(), placement: placement.name, cpus: placement.cpus.clone(), points })
+    let points = numbers.iter().zip(&rounds_us);
+    let points = points.map(|(threads, turns)| Point::of(*threads, median(&mut turns.clone())));
+    Ok(Curve {
+        work: work.name(),
+        placement: placement.name,
+        cpus: placement.cpus.clone(),
+        points: points.collect(),
+        rounds_us,
+    })
 }
 
 fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advice]) -> String {
     let mut text = String::new();
     for work in works {
         let _ = writeln!(text, "{}\n", work.describe());
-        let mut table =
-            Table::new(&["placement", "CPUs", "threads", "µs a turn", "turns/s", "of the best"])
-                .left(&[0, 1]);
+        let mut table = Table::new(&[
+            "placement",
+            "CPUs",
+            "threads",
+            "µs a turn",
+            "95 %",
+            "turns/s",
+            "of the best",
+        ])
+        .left(&[0, 1]);
         for curve in curves.iter().filter(|curve| curve.work == work.name()) {
             let best = curve.points.iter().map(|point| point.per_second).fold(0.0, f64::max);
             for (index, point) in curve.points.iter().enumerate() {
                 let first = |text: String| if index == 0 { text } else { String::new() };
+                let rounds = curve.rounds_us.get(index).map_or(&[][..], Vec::as_slice);
+                let between = bootstrap::middle(rounds).map_or_else(String::new, |us| {
+                    format!("{} {}", chart::digits(us.low), chart::digits(us.high))
+                });
                 table.row(vec![
                     first(curve.placement.to_owned()),
                     first(curve.cpus.to_string()),
@@ -178,6 +211,7 @@ fn text(works: &[Work], curves: &[Curve], same: &[(&str, &str)], advice: &[Advic
                         Work::Lock => format!("{:.3}", point.turn_us),
                         Work::Mounts => format!("{:.1}", point.turn_us),
                     },
+                    between,
                     format!("{:.0}", point.per_second),
                     format!("{:.0} %", point.per_second / best * 100.0),
                 ]);

@@ -175,6 +175,9 @@ pub struct Score {
     /// Measure for less than a second instead of several, and skip the measurements of "host check"
     #[arg(long)]
     pub quick: bool,
+    /// Measure even if the host is busy
+    #[arg(long)]
+    pub busy: bool,
     /// Use these curves, written by "dayfly host locks --format json", instead of measuring
     #[arg(long, value_name = "FILE")]
     pub locks: Option<PathBuf>,

@@ -12,6 +12,9 @@
 //! So each doubling of *carried* is worth about 16 points: 1 start scores 17, 8 starts score 53, and 64 or more score
 //! 100.
 //!
+//! At least one start is carried. The quickest round of each number of threads counts, and a busy host is refused:
+//! what else a host does would be taken for its lock's.
+//!
 //! The score comes from the curve of mounts. Users other than root can't measure that curve, so their score comes from
 //! the curve of the lock. A single thread never waits for the lock, so the maximum of the lock's curve is taken over
 //! two threads or more.
@@ -39,14 +42,20 @@ pub const VERSION: u32 = 1;
 const FULL: f64 = 64.0;
 
 /// The time to measure each number of threads with `--quick`.
-const QUICK: Duration = Duration::from_millis(25);
+const QUICK: Duration = Duration::from_millis(160);
+
+/// The share of a host's CPU time that must be idle before it is measured.
+const IDLE: f64 = 0.75;
+
+/// The time for which the host is watched before that.
+const WATCH: Duration = Duration::from_millis(400);
 
 /// The placement that applies to schedulers which do not pin containers to CPUs: all CPUs.
 const ANYWHERE: &str = PLACEMENTS[0];
 
 /// The formula, for readers of the document.
 const FORMULA: &str = "carried = the largest number of concurrent starts that reaches nine tenths of the maximum throughput on \
-     all CPUs, times the fraction of that maximum that remains with a start on every CPU. score = 100 * log2(1 + carried) \
+     all CPUs, times the fraction of that maximum that remains with a start on every CPU, but at least 1. score = 100 * log2(1 + carried) \
      / log2(1 + 64), at most 100, and 0 if a verdict is an error.";
 
 /// The document.
@@ -130,6 +139,9 @@ pub fn command(options: &Options) -> Result<(), Error> {
     // An invalid file is reported before anything is measured.
     let recorded = options.locks.as_deref().map(|file| recorded::read(file, &topology.online()));
     let recorded = recorded.transpose()?;
+    if recorded.is_none() && facts.is_live() && !options.busy {
+        refuse_if_busy()?;
+    }
     let sections = look(&facts, facts.is_live() && !options.quick)?;
     let (curves, source) = match (recorded, facts.is_live()) {
         (Some(curves), _) => (curves, "file"),
@@ -146,6 +158,29 @@ pub fn command(options: &Options) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(&document);
     let text = text.map_err(|error| Error::refused(error.to_string()))?;
     output::write(options.output.as_deref(), &format!("{text}\n"))
+}
+
+/// Refuses a host whose CPUs have something else to do.
+fn refuse_if_busy() -> Result<(), Error> {
+    let times = || {
+        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+        let line = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
+        let ticks: Vec<f64> = line.filter_map(|word| word.parse().ok()).collect();
+        // The times of guests are also part of the first two.
+        let all: f64 = ticks.iter().take(8).sum();
+        (ticks.iter().skip(3).take(2).sum::<f64>(), all)
+    };
+    let before = times();
+    std::thread::sleep(WATCH);
+    let after = times();
+    let (idle, all) = (after.0 - before.0, after.1 - before.1);
+    match idle < all * IDLE {
+        true => {
+            Err(refused!("this host is busy: {:.0} % of its CPU time is idle", idle / all * 100.0)
+                .advise("measure when it is idle, or with --busy, or pass curves with --locks"))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Measures the curve of mounts, or the curve of the lock if the user may not mount.
@@ -172,7 +207,7 @@ fn document(
     };
     Ok(Document {
         version: VERSION,
-        mark: mark(&curve, verdict),
+        mark: mark(&curve.undisturbed(), verdict),
         width: about("width").and_then(|advice| advice.starts).unwrap_or(1),
         start_cpus: about("cpus").and_then(|advice| advice.cpus.clone()),
         verdict,
@@ -217,7 +252,7 @@ pub fn mark(curve: &Curve, worst: Level) -> Mark {
     let widest = best.take_while(|point| point.per_second >= most * ENOUGH).last();
     let carried = match (worst, widest) {
         (Level::Error, _) | (_, None) => 0.0,
-        (_, Some(point)) => point.threads as f64 * kept,
+        (_, Some(point)) => (point.threads as f64 * kept).max(1.0),
     };
     let score = 100.0 * (1.0 + carried).log2() / (1.0 + FULL).log2();
     Mark { score: score.clamp(0.0, 100.0).round() as u32, carried, kept }
@@ -232,7 +267,7 @@ mod tests {
     fn curve(cpus: &str, turns: &[(usize, f64)]) -> Curve {
         let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
         let cpus = List::parse(cpus).unwrap();
-        Curve { work: "mounts", placement: ANYWHERE, cpus, points }
+        Curve { work: "mounts", placement: ANYWHERE, cpus, points, rounds_us: Vec::new() }
     }
 
     #[test]
@@ -253,6 +288,8 @@ mod tests {
             // The throughput is highest with 8 threads; with 96 it is a quarter of that.
             (&[(1, 10.0), (8, 20.0), (32, 120.0), (96, 960.0)], 26, 2.0, 0.25),
             (&[(1, 10.0)], 17, 1.0, 1.0),
+            // A host with two CPUs gets no less than one with a single CPU.
+            (&[(1, 10.0), (2, 80.0)], 17, 1.0, 0.25),
             (&[], 0, 0.0, 0.0),
         ] {
             let mark = mark(&curve("0-255", turns), Level::Warning);
@@ -271,7 +308,7 @@ mod tests {
         // the only other thread when there are two.
         let fair = lock(&[(1, 0.01), (2, 0.2), (16, 1.6)]);
         assert!((fair.kept - 1.0).abs() < 1e-9 && fair.score > 65, "{fair:?}");
-        assert!(lock(&[(1, 0.01), (2, 0.2), (16, 16.0)]).score < 10);
+        assert_eq!(lock(&[(1, 0.01), (2, 0.2), (16, 16.0)]).score, 17);
         assert_eq!(lock(&[(1, 10.0)]).score, 17);
     }
 }

@@ -57,10 +57,10 @@ pub(super) fn add_to(figures: &mut Figures, counted: &[Counted]) {
             report::count::counted(case.layers, "layer")
         );
         let layers = case.layers as u64;
-        // Up to 2.1, containerd makes a mount per layer and the overlay's mount, and then an unmount per layer. It does
-        // all this twice: to look up the user's name, and for the container.
+        // 2.0.0 to 2.0.6 and 2.1.0 to 2.1.4 make a mount per layer and the overlay's mount, and then an unmount per layer. They
+        // do all this twice: to look up the user's name, and for the container.
         let by_code = [
-            ("containerd up to 2.1, by its code", 2 * (1 + layers + layers)),
+            ("containerd 2.1.4, by its code", 2 * (1 + layers + layers)),
             ("containerd 2.2, by its code", 2 * (1 + 1 + 1)),
             ("containerd 2.3, by its code", (1 + 1 + 1) + 1),
         ];

@@ -223,7 +223,8 @@ impl Page {
                 let of = sections.iter().find(|of| of.part.name == part)?;
                 of.measured.lines.iter().find(|row| row.what == what)?.cell(name).cloned()
             };
-            if matches!(section.measured.state, State::NotHere(_)) && !section.part.rules.is_empty() {
+            if matches!(section.measured.state, State::NotHere(_)) && !section.part.rules.is_empty()
+            {
                 let why = "it was not measured.".to_owned();
                 return Some(Verdict { is: Kind::NotHere, why });
             }

@@ -32,13 +32,14 @@ fn nodes(topology: &Topology) -> Verdict {
         [] | [_] => ("one", topology.cpus.len()),
         [first, ..] => ("several", first.cpus.len()),
     };
-    // The best CPUs to start containers from.
-    let first = nodes.first().map_or_else(|| topology.online(), |node| node.cpus.clone());
+    // One advice for placement: with several nodes, that about hardware threads is part of it.
+    let node = nodes.first().map_or(0, |node| node.id);
+    let starters = format!("node:{node}{}", if topology.has_smt() { ",no-smt" } else { "" });
     Verdict::of("machine.numa", case)
         .with("each", cpus(each))
         .with("distance", farthest.unwrap_or(&0))
         .figure("nodes", nodes.len())
-        .figure("starters", one_per_core(topology, &first).to_string())
+        .figure("starters", starters)
 }
 
 fn threads(topology: &Topology) -> Verdict {
@@ -54,11 +55,14 @@ fn threads(topology: &Topology) -> Verdict {
         true if all > FEW => "many_share",
         true => "few_share",
     };
-    Verdict::of("machine.smt", case)
+    let verdict = Verdict::of("machine.smt", case)
         .with("control", control)
-        .with("first", one_per_core(topology, &topology.online()))
         .figure("cores", cores)
-        .figure("cpus", all)
+        .figure("cpus", all);
+    match topology.nodes.iter().filter(|node| !node.cpus.is_empty()).count() {
+        0 | 1 => verdict,
+        _ => Verdict { fix: Vec::new(), ..verdict },
+    }
 }
 
 fn caches(topology: &Topology) -> Verdict {

@@ -71,7 +71,7 @@ fn risk(facts: &Facts, table: &[Mount], containerd: Option<&Containerd>) -> Verd
     if idmapped > 0 {
         parts.push(counted(idmapped as u64, "id-mapped mount"));
     }
-    let case = match (most, containerd.is_some_and(|containerd| !containerd.maps_once())) {
+    let case = match (most, containerd.is_some_and(Containerd::maps_each_layer)) {
         (0, _) => "none",
         (MANY_LAYERS.., true) => "many",
         (10.., true) => "some",
@@ -107,10 +107,11 @@ fn layers(mount: &Mount) -> u64 {
 
 fn engine(containerd: Option<&Containerd>) -> Verdict {
     let Some(containerd) = containerd else { return Verdict::of("mounts.containerd", "none") };
-    let case = match (containerd.maps_once(), containerd.looks_unmapped()) {
-        (true, true) => "once",
-        (true, false) => "twice",
-        (false, _) => "each_layer",
+    let case = match containerd {
+        it if it.maps_each_layer() => "each_layer",
+        it if it.looks_unmapped() => "once",
+        it if it.maps_once() => "twice",
+        _ => "unmapped",
     };
     Verdict::of("mounts.containerd", case)
         .with("version", &containerd.version)

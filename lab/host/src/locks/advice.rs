@@ -143,7 +143,7 @@ mod tests {
         turns: &[(usize, f64)],
     ) -> Curve {
         let points = turns.iter().map(|&(threads, us)| Point::of(threads, us)).collect();
-        Curve { work, placement, cpus: List::parse(cpus).unwrap(), points }
+        Curve { work, placement, cpus: List::parse(cpus).unwrap(), points, rounds_us: Vec::new() }
     }
 
     #[test]

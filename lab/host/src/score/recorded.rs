@@ -88,7 +88,7 @@ impl Recorded {
         }
         // The last point must have as many threads as there are CPUs.
         match points.last().is_some_and(|point| point.threads == cpus.len()) {
-            true => Ok(Curve { work, placement, cpus, points }),
+            true => Ok(Curve { work, placement, cpus, points, rounds_us: Vec::new() }),
             false => Err(format!("no point with as many threads as CPUs, {}", cpus.len())),
         }
     }
