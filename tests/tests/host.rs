@@ -26,11 +26,7 @@ const CASES: &[Case] = &[
     case!(topology_as_json_and_picture).needs(tool).unlike_runc(),
     case!(topology_of_no_host).needs(tool).unlike_runc(),
     case!(favordynmods_status).needs(tool).unlike_runc(),
-    case!(favordynmods_is_refused_beside_v1)
-        .needs(tool)
-        .unlike_runc()
-        .on(&[View::Hybrid, View::V1]),
-    case!(favordynmods_is_not_for_a_while).needs(favordynmods_stays).unlike_runc().on(&[View::V2]),
+    case!(favordynmods_is_not_for_a_while).needs(favordynmods_stays).unlike_runc(),
     case!(locks_short).needs(tool).unlike_runc().alone(),
     case!(locks_bad_input).needs(tool).unlike_runc(),
     case!(start_cpus_are_left_again).needs(two_cpus).unlike_runc(),
@@ -304,15 +300,6 @@ fn favordynmods_status(bed: &Bed) {
         serde_json::from_str(&bed.call_bare(&call).run().ok().stdout).expect("JSON");
     assert_eq!(status["cgroups"], bed.view.name());
     assert!(["on", "off"].contains(&status["favordynmods"].as_str().expect("state")), "{status}");
-}
-
-fn favordynmods_is_refused_beside_v1(bed: &Bed) {
-    for command in [&["on"][..], &["off"], &["persist"], &["auto", "--", "true"]] {
-        let outcome = bed.call_bare(&[&["host", "favordynmods"], command].concat()).run().exits(1);
-        let text = format!("the cgroups here are {}", bed.view.name());
-        assert!(outcome.stderr.contains(&text), "{outcome}");
-        assert!(outcome.stderr.contains("cgroup_favordynmods=true"), "{outcome}");
-    }
 }
 
 /// Turning favordynmods on temporarily requires a kernel that can turn it off again.

@@ -2,8 +2,9 @@
 //!
 //! Moving a process to another cgroup takes `cgroup_threadgroup_rwsem` for writing. By default, the first such move
 //! after a quiet period waits for an RCU grace period. With favordynmods it does not wait, but forks and exits become
-//! slightly slower (Linux 6.0). The option applies to all hierarchies; it is set on the cgroup2 root or, on v1, at
-//! boot. Since Linux 6.18, each process has a lock of its own from the time when the option is first turned on until
+//! slightly slower (Linux 6.0). The option applies to all hierarchies, whichever one has it: the cgroup2 root by a
+//! remount, or a v1 hierarchy when it is made. v1 hierarchies can't be remounted with it, but a new one without
+//! controllers can be mounted beside them (kernel/cgroup/cgroup-v1.c: `cgroup1_root_to_use`), and be unmounted again. Since Linux 6.18, each process has a lock of its own from the time when the option is first turned on until
 //! the next boot.
 
 mod burst;
@@ -14,7 +15,7 @@ pub use burst::auto;
 pub use persist::{persist, unpersist};
 pub use switch::{off, on, status};
 
-use super::facts::Facts;
+use super::facts::{Facts, Mount, mounts};
 use super::layout::{Layout, Mode};
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ pub const OPTION: &str = "favordynmods";
 pub struct State {
     /// Whether the kernel supports the option (Linux 6.0, or /sys/kernel/cgroup/features).
     pub known: bool,
-    /// Whether the cgroup2 root has the mount option; `None` if cgroup2 is not mounted.
+    /// Whether a hierarchy has the mount option; `None` if none is mounted.
     pub mounted: Option<bool>,
     /// The value of the boot parameter, if given.
     pub boot: Option<bool>,
@@ -52,9 +53,11 @@ impl State {
             _ if persist::is_there(facts) => Some("systemd unit"),
             _ => None,
         };
+        let table = mounts(&facts.text("/proc/self/mountinfo").unwrap_or_default());
+        let has = |it: &Mount| it.kind.starts_with("cgroup") && it.has_super_option(OPTION);
         Self {
             known: features.split_whitespace().any(|word| word == OPTION) || facts.since(6, 0),
-            mounted: layout.mount.as_ref().map(|mount| mount.has_super_option(OPTION)),
+            mounted: (layout.mode() != Mode::None).then(|| table.iter().any(has)),
             boot,
             built: facts.built_with("CONFIG_CGROUP_FAVOR_DYNMODS").map(|value| value == "y"),
             one_way: facts.since(6, 18),
@@ -62,7 +65,7 @@ impl State {
         }
     }
 
-    /// Returns whether the option is on. Without a cgroup2 mount, the boot parameter and the build decide.
+    /// Returns whether the option is on. Without a mount, the boot parameter and the build decide.
     pub fn is_on(&self) -> bool {
         self.known && self.mounted.unwrap_or_else(|| self.by_default())
     }
@@ -79,17 +82,26 @@ fn is_true(value: &str) -> bool {
         || value.eq_ignore_ascii_case("on")
 }
 
-/// Returns the reason why the option cannot be switched in this layout, with an alternative; `None`
-/// if the option can be switched.
-fn refusal(mode: Mode) -> Option<&'static str> {
-    match mode {
-        Mode::V2 => None,
-        Mode::V1 => Some(
-            "the cgroups here are v1: the option belongs to the root of cgroup2 and v1 can't be remounted with it",
-        ),
-        Mode::Hybrid => Some(
-            "the cgroups here are hybrid: containers are in v1 hierarchies, which can't be remounted with the option",
-        ),
-        Mode::None => Some("no cgroup hierarchy is mounted on /sys/fs/cgroup"),
+/// The way to switch the option in a layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way<'a> {
+    /// To remount the root of cgroup2, which is mounted here.
+    Remount(&'a str),
+    /// To mount a v1 hierarchy without controllers at [`HIERARCHY`], and to unmount it.
+    Hierarchy,
+}
+
+/// The mount point of the v1 hierarchy that has the option, and its name.
+const HIERARCHY: &str = "/run/dayfly-favordynmods.cgroup";
+const HIERARCHY_OPTIONS: &str = "none,name=dayfly-favordynmods,favordynmods";
+
+impl<'a> Way<'a> {
+    /// Returns the way; `None` if no hierarchy is mounted.
+    fn of(layout: &'a Layout) -> Option<Self> {
+        match (layout.mode(), &layout.unified) {
+            (Mode::V1, _) => Some(Self::Hierarchy),
+            (_, Some(root)) => Some(Self::Remount(root)),
+            (_, None) => None,
+        }
     }
 }

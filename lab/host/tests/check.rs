@@ -228,7 +228,7 @@ fn favordynmods_by_mount_boot_and_build() {
     let (level, fact, _, fix) = verdict(&v1, "cgroup.favordynmods");
     // dayfly's starts move threads, which do not wait for a grace period.
     assert_eq!((level, fact.as_str()), (Level::Note, "off"));
-    assert_eq!(fix, "boot with cgroup_favordynmods=true");
+    assert_eq!(fix, "dayfly host favordynmods on");
 }
 
 #[test]

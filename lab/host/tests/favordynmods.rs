@@ -59,22 +59,22 @@ fn what_cannot_be_taken_back_needs_leave() {
     assert!(sysroot.path.join(UNIT).exists());
 }
 
+/// v1 hierarchies can't be remounted with the option, but a new one can be mounted with it.
 #[test]
-fn v1_is_told_the_boot_parameter() {
-    let sysroot = host("6.12.0", V1);
-    for refused in
-        [on(&facts(&sysroot), true), off(&facts(&sysroot)), persist(&facts(&sysroot), true)]
-    {
-        let refused = refused.unwrap_err().to_string();
-        assert!(refused.contains("the cgroups here are v1"), "{refused}");
-        assert!(refused.contains("cgroup_favordynmods=true"), "{refused}");
-    }
-    sysroot.put("etc/default/grub", "GRUB_CMDLINE_LINUX=quiet");
-    let refused = persist(&facts(&sysroot), true).unwrap_err().to_string();
-    assert!(
-        refused.contains("GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub"),
-        "{refused}"
-    );
+fn v1_gets_a_hierarchy_of_its_own() {
+    let sysroot = host("6.1.0", V1);
+    persist(&facts(&sysroot), false).unwrap();
+    let unit = fs::read_to_string(sysroot.path.join(UNIT)).unwrap();
+    let command = "ExecStart=mount -t cgroup -o none,name=dayfly-favordynmods,favordynmods,X-mount.mkdir cgroup \
+                   /run/dayfly-favordynmods.cgroup\n";
+    assert!(unit.contains(command), "{unit}");
+    let refused = on(&facts(&sysroot), false).unwrap_err().to_string();
+    assert!(refused.contains("only this host can be switched"), "{refused}");
+    // Off as it is, there is nothing to do.
+    off(&facts(&sysroot)).unwrap();
+    let one_way = host("6.18.1", V1);
+    let refused = on(&facts(&one_way), false).unwrap_err().to_string();
+    assert!(refused.contains("stays in effect until the next boot"), "{refused}");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn without_systemd_there_is_fstab() {
 fn another_host_is_not_remounted_and_an_old_kernel_refused() {
     let sysroot = host("6.12.0", V2);
     let refused = on(&facts(&sysroot), false).unwrap_err().to_string();
-    assert!(refused.contains("only this host can be remounted"), "{refused}");
+    assert!(refused.contains("only this host can be switched"), "{refused}");
     let old = host("5.10.0", V2);
     let refused = on(&facts(&old), false).unwrap_err().to_string();
     assert!(refused.contains("this kernel does not have it"), "{refused}");

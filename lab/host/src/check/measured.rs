@@ -180,7 +180,7 @@ fn moved(
     let (case, fix) = match (waits, layout.mode()) {
         (false, _) => ("quick", ""),
         (true, Mode::V2) => ("waits", "dayfly host favordynmods on, for other runtimes"),
-        (true, _) => ("waits_v1", "boot with cgroup_favordynmods=true"),
+        (true, _) => ("waits_v1", "dayfly host favordynmods on"),
     };
     timed("measured.move", case, times).fix_if(waits && !State::of(facts, layout).is_on(), fix)
 }

@@ -1,8 +1,8 @@
 //! Turns favordynmods on at each boot by a systemd unit, or, if that is impossible, prints
 //! instructions for configuring the host by hand.
 
-use super::switch::{consent, usable};
-use super::{BOOT_PARAMETER, State};
+use super::switch::{consent, possible};
+use super::{BOOT_PARAMETER, HIERARCHY, HIERARCHY_OPTIONS, State, Way};
 use crate::boot::{self, UNITS, Unit};
 use crate::facts::Facts;
 use crate::layout::Layout;
@@ -11,7 +11,7 @@ use std::fs;
 
 /// The unit's name.
 const UNIT: &str = "dayfly-favordynmods.service";
-/// The unit's text. mount(8) keeps the existing options.
+/// The unit's text, in which `{mount}` stands for the command and `{condition}` for a path. mount(8) keeps the existing options.
 const TEXT: &str = include_str!("favordynmods.service");
 
 /// Returns whether the unit exists and is enabled.
@@ -33,19 +33,32 @@ fn unit(facts: &Facts) -> Unit {
 pub fn persist(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
-    usable(&layout, &state, || by_boot(facts))?;
+    let way = possible(&layout, &state)?;
     if let Some(how) = state.persistent {
         sayln!("favordynmods is on at boot already, by the {how}");
         return Ok(());
     }
     if !facts.has(UNITS) {
         let fstab = "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime,nsdelegate,memory_recursiveprot,favordynmods 0 0";
+        let fstab = match way {
+            Way::Remount("/sys/fs/cgroup") => format!("put this into /etc/fstab: {fstab}; or "),
+            _ => String::new(),
+        };
         return Err(refused!("{UNITS} is not there: no systemd")
-            .advise(format!("put this into /etc/fstab: {fstab}; or {}", by_boot(facts))));
+            .advise(format!("{fstab}{}", by_boot(facts))));
     }
     consent(&state, yes)?;
     let unit = unit(facts);
-    unit.enable(TEXT)?;
+    let (condition, command) = match way {
+        Way::Remount(root) => {
+            (format!("{root}/cgroup.controllers"), format!("mount -o remount,favordynmods {root}"))
+        }
+        Way::Hierarchy => (
+            "!/sys/fs/cgroup/cgroup.controllers".to_owned(),
+            format!("mount -t cgroup -o {HIERARCHY_OPTIONS},X-mount.mkdir cgroup {HIERARCHY}"),
+        ),
+    };
+    unit.enable(&TEXT.replace("{condition}", &condition).replace("{mount}", &command))?;
     sayln!("favordynmods is on from the next boot on ({})", unit.file.display());
     if !state.is_on() {
         sayln!("\"dayfly host favordynmods on\" turns it on now");
@@ -66,7 +79,7 @@ pub fn unpersist(facts: &Facts) -> Result<(), Error> {
         true => sayln!("favordynmods is no longer turned on at boot"),
         false => sayln!("no unit of dayfly's turns favordynmods on at boot"),
     }
-    if facts.boot_parameter("cgroup_favordynmods").is_some() {
+    if State::of(facts, &Layout::of(facts)).boot == Some(true) {
         sayln!("the boot parameter cgroup_favordynmods is set, and must be removed separately");
     }
     Ok(())

@@ -1,12 +1,13 @@
-//! Shows favordynmods, and turns it on and off by remounting the cgroup2 root.
+//! Shows favordynmods, and turns it on and off.
 
-use super::{BOOT_PARAMETER, OPTION, State, refusal};
+use super::{HIERARCHY, HIERARCHY_OPTIONS, OPTION, State, Way};
 use crate::facts::Facts;
-use crate::layout::{Layout, Mode};
+use crate::layout::Layout;
 use report::{Error, Format, Table, say, sayln};
 use rustix::fs::CWD;
 use rustix::mount::{
-    FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fsconfig_set_string, fspick,
+    FsPickFlags, MountFlags, UnmountFlags, fsconfig_reconfigure, fsconfig_set_flag,
+    fsconfig_set_string, fspick, mount, unmount,
 };
 use std::fs::File;
 use std::io::{BufRead, IsTerminal, Write};
@@ -35,9 +36,12 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
         false => "too old: the option came with 6.0",
     };
     let root = match (&layout.unified, state.mounted) {
-        (Some(root), Some(true)) => format!("{root} is mounted with it"),
-        (Some(root), Some(false)) => format!("{root} is mounted without it"),
-        (Some(root), None) => format!("{root}, its options are not known"),
+        (Some(root), _) => match &layout.mount {
+            Some(mount) if mount.has_super_option(OPTION) => format!("{root} is mounted with it"),
+            Some(_) => format!("{root} is mounted without it"),
+            None => format!("{root}, its options are not known"),
+        },
+        (None, Some(true)) => "none is mounted; a v1 hierarchy has the option".to_owned(),
         (None, _) => "none is mounted".to_owned(),
     };
     let boot = match state.boot {
@@ -55,12 +59,10 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
         None if state.built == Some(true) => "on, as the kernel is built".to_owned(),
         None => "off; \"dayfly host favordynmods persist\" changes that".to_owned(),
     };
-    let way = match (refusal(layout.mode()), state.one_way) {
-        (Some(reason), _) => ("to turn it on", format!("{reason}; boot with {BOOT_PARAMETER}")),
-        (None, true) => {
-            ("way back", "none before the next boot: since Linux 6.18, it cannot be undone".into())
-        }
-        (None, false) => ("way back", "\"dayfly host favordynmods off\", at any time".into()),
+    let way = match (state.one_way, state.is_on()) {
+        (true, _) => "none before the next boot: since Linux 6.18, it cannot be undone",
+        (false, true) => "\"dayfly host favordynmods off\", at any time",
+        (false, false) => "once it is on: \"dayfly host favordynmods off\"",
     };
     let mut table = Table::without_headings().left(&[0, 1]);
     for (name, text) in [
@@ -70,7 +72,7 @@ pub fn status(facts: &Facts, format: Format) -> Result<(), Error> {
         ("boot parameter", boot.to_owned()),
         ("kernel build", built.to_owned()),
         ("at boot", at_boot),
-        way,
+        ("way back", way.to_owned()),
     ] {
         table.row(vec![name.to_owned(), text]);
     }
@@ -90,14 +92,14 @@ fn on_or_off(state: &State) -> &'static str {
 pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
-    let root = possible(&layout, &state)?;
+    let way = possible(&layout, &state)?;
     if state.is_on() {
         keep()?;
         sayln!("favordynmods is on already");
         return Ok(());
     }
     consent(&state, yes)?;
-    remount(facts, &layout, root, true)?;
+    switch(facts, &layout, way, true)?;
     sayln!("favordynmods is on until the next boot; \"dayfly host favordynmods persist\" keeps it");
     Ok(())
 }
@@ -110,7 +112,7 @@ pub fn on(facts: &Facts, yes: bool) -> Result<(), Error> {
 pub fn off(facts: &Facts) -> Result<(), Error> {
     let layout = Layout::of(facts);
     let state = State::of(facts, &layout);
-    let root = possible(&layout, &state)?;
+    let way = possible(&layout, &state)?;
     if !state.is_on() {
         sayln!("favordynmods is off already");
         return Ok(());
@@ -120,10 +122,10 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
             Some(true) => "the boot parameter cgroup_favordynmods has it on",
             _ => "the kernel is built with CONFIG_CGROUP_FAVOR_DYNMODS",
         };
-        return Err(refused!("favordynmods can't be turned off by remounting: {reason}")
+        return Err(refused!("favordynmods can't be turned off before a boot: {reason}")
             .advise("boot with cgroup_favordynmods=false"));
     }
-    remount(facts, &layout, root, false)?;
+    switch(facts, &layout, way, false)?;
     if state.one_way {
         sayln!(
             "favordynmods is off for forks and exits; each process keeps a lock of its own until the \
@@ -141,34 +143,20 @@ pub fn off(facts: &Facts) -> Result<(), Error> {
 /// The layout, kernel or host does not allow it; remounting fails.
 pub(super) fn turn(facts: &Facts, favour: bool) -> Result<(), Error> {
     let layout = Layout::of(facts);
-    let root = possible(&layout, &State::of(facts, &layout))?;
-    remount(facts, &layout, root, favour)
+    let way = possible(&layout, &State::of(facts, &layout))?;
+    switch(facts, &layout, way, favour)
 }
 
-/// Returns the mount point of the cgroup2 root, which must be remounted. Fails if the option cannot be switched.
-pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<&'a str, Error> {
-    usable(layout, state, || match layout.mode() {
-        Mode::None => "mount cgroup2 there".to_owned(),
-        _ if state.known => format!("boot with {BOOT_PARAMETER}"),
-        _ => format!("boot Linux 6.7 or newer with {BOOT_PARAMETER}"),
-    })?;
-    layout.unified.as_deref().ok_or_else(|| refused!("favordynmods: cgroup2 is not mounted"))
-}
-
-/// Rejects a layout in which the option cannot be switched, with this advice, and a kernel without the option.
-pub(super) fn usable(
-    layout: &Layout,
-    state: &State,
-    advice: impl FnOnce() -> String,
-) -> Result<(), Error> {
-    if let Some(reason) = refusal(layout.mode()) {
-        return Err(refused!("favordynmods: {reason}").advise(advice()));
+/// Returns the way to switch the option. Fails if there is none, or if the kernel does not have the option.
+pub(super) fn possible<'a>(layout: &'a Layout, state: &State) -> Result<Way<'a>, Error> {
+    if !state.known {
+        return Err(refused!("favordynmods: this kernel does not have it")
+            .advise("boot Linux 6.0 or newer"));
     }
-    match state.known {
-        true => Ok(()),
-        false => Err(refused!("favordynmods: this kernel does not have it")
-            .advise("boot Linux 6.0 or newer")),
-    }
+    Way::of(layout).ok_or_else(|| {
+        refused!("favordynmods: no cgroup hierarchy is mounted on /sys/fs/cgroup")
+            .advise("mount cgroup2 there")
+    })
 }
 
 /// Asks for confirmation if the change cannot be undone before the next boot.
@@ -195,14 +183,43 @@ pub(super) fn consent(state: &State, yes: bool) -> Result<(), Error> {
     }
 }
 
-/// Remounts the cgroup2 root with or without the option. A remount resets all its options, so the existing ones must be
-/// repeated.
-fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(), Error> {
+/// Switches the option in this way, and checks that it is switched.
+fn switch(facts: &Facts, layout: &Layout, way: Way<'_>, favour: bool) -> Result<(), Error> {
     if !facts.is_live() {
         return Err(
-            refused!("favordynmods: only this host can be remounted").advise("leave --sysroot out")
+            refused!("favordynmods: only this host can be switched").advise("leave --sysroot out")
         );
     }
+    match way {
+        Way::Remount(root) => remount(layout, root, favour)?,
+        Way::Hierarchy if favour => mount_hierarchy()?,
+        Way::Hierarchy => {
+            let failed = |errno| Error::system("unmount", HIERARCHY, errno);
+            unmount(HIERARCHY, UnmountFlags::empty()).map_err(failed)?;
+            let _ = std::fs::remove_dir(HIERARCHY);
+        }
+    }
+    if State::of(facts, &Layout::of(facts)).is_on() == favour {
+        return Ok(());
+    }
+    Err(refused!("the hierarchies of cgroups were mounted anew, but their options did not change")
+        .advise("do it in the host's own cgroup namespace: in another one the kernel ignores it"))
+}
+
+/// Mounts a v1 hierarchy that has no controllers, but the option. No process has another group than its root there, and
+/// runtimes do not look for it.
+fn mount_hierarchy() -> Result<(), Error> {
+    let place = Path::new(HIERARCHY);
+    std::fs::create_dir_all(place).map_err(Error::of("make", place))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let options = std::ffi::CString::new(HIERARCHY_OPTIONS).unwrap_or_default();
+    mount("cgroup", place, "cgroup", flags, Some(options.as_c_str()))
+        .map_err(|errno| Error::system("mount", HIERARCHY, errno))
+}
+
+/// Remounts the cgroup2 root with or without the option. A remount resets all its options, so the existing ones must be
+/// repeated.
+fn remount(layout: &Layout, root: &str, favour: bool) -> Result<(), Error> {
     let options =
         layout.mount.as_ref().map(|mount| mount.super_options.as_str()).unwrap_or_default();
     let kept = options.split(',').filter(|option| !["rw", "ro", OPTION].contains(option));
@@ -216,13 +233,7 @@ fn remount(facts: &Facts, layout: &Layout, root: &str, favour: bool) -> Result<(
         };
         set.map_err(|errno| Error::system("remount", format!("{root} with {option}"), errno))?;
     }
-    fsconfig_reconfigure(&fs).map_err(failed)?;
-    let now = State::of(facts, &Layout::of(facts));
-    if now.is_on() == favour {
-        return Ok(());
-    }
-    Err(refused!("{root} was remounted, but its options did not change")
-        .advise("do it in the host's own cgroup namespace: in another one the kernel ignores it"))
+    fsconfig_reconfigure(&fs).map_err(failed)
 }
 
 /// A file on which each command that needs the option holds a lock. It is not empty if the option was off before the
