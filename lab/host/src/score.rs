@@ -196,7 +196,7 @@ fn document(
     curves: Vec<Curve>,
     source: &'static str,
 ) -> Result<Document, Error> {
-    let curve = decisive(&curves).cloned();
+    let curve = decisive(&curves).map(Curve::undisturbed);
     let curve = curve.ok_or_else(|| refused!("no curve of {ANYWHERE:?}"))?;
     let verdict = worst(sections);
     let advice = advise(&curves);
@@ -207,7 +207,7 @@ fn document(
     };
     Ok(Document {
         version: VERSION,
-        mark: mark(&curve.undisturbed(), verdict),
+        mark: mark(&curve, verdict),
         width: about("width").and_then(|advice| advice.starts).unwrap_or(1),
         start_cpus: about("cpus").and_then(|advice| advice.cpus.clone()),
         verdict,
