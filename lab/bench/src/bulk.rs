@@ -8,7 +8,7 @@ mod podman;
 
 use crate::harness::*;
 use crate::process::Sample;
-use crate::{burst, concurrent};
+use crate::{burst, cgroup, concurrent};
 use podman::Podman;
 
 /// `bulk`.
@@ -46,6 +46,11 @@ struct Round {
 }
 
 impl Experiment for Bulk {
+    fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
+        let needs_controllers = self.limits && common.view.is_none();
+        if needs_controllers { cgroup::enter_view_with(&["cpu", "memory"]) } else { Ok(()) }
+    }
+
     /// For every width, the entrants take turns round by round.
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         if self.limits

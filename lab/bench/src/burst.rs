@@ -2,7 +2,7 @@
 
 use crate::concurrent;
 use crate::harness::*;
-use crate::place;
+use crate::placement;
 use crate::probe::{self, Health};
 use crate::session::all;
 use sys::clone::CloneFlags;
@@ -110,7 +110,7 @@ impl Experiment for Burst {
         let limited: Vec<_> =
             own.flat_map(|own| self.start_limit.iter().map(|&limit| limited(own, limit))).collect();
         entrants.extend(limited);
-        if self.placements { place::placed(entrants) } else { Ok(entrants) }
+        if self.placements { placement::placed(entrants) } else { Ok(entrants) }
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {

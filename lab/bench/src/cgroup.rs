@@ -112,6 +112,26 @@ pub fn tops() -> Vec<PathBuf> {
     hierarchies.iter().flat_map(mounts).map(PathBuf::from).collect()
 }
 
+/// Enters a view with these controllers, if the present one lacks any: the host's own, or v1 if the host's own is
+/// hybrid, in which crun refuses to run. If there is none, the view is the host's own.
+///
+/// # Errors
+/// Those of [`View::leave`] and [`View::enter`].
+pub fn enter_view_with(controllers: &[&str]) -> Result<(), Error> {
+    let has_all = || controllers.iter().all(|name| can_limit(name));
+    if has_all() {
+        return Ok(());
+    }
+    View::leave()?;
+    if View::current() == View::Hybrid && has_all() { View::V1.enter() } else { Ok(()) }
+}
+
+/// Returns those of the controllers of common limits that containers can use in this process's view.
+pub fn controllers() -> String {
+    let all = ["cpu", "cpuset", "memory", "pids"].into_iter();
+    all.filter(|name| can_limit(name)).collect::<Vec<_>>().join(" ")
+}
+
 /// Returns whether this process's view has a cgroup controller that containers can use.
 pub fn can_limit(controller: &str) -> bool {
     let top = Path::new("/sys/fs/cgroup");

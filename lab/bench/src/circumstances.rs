@@ -14,6 +14,9 @@ pub struct Circumstances {
     pub kernel: String,
     /// The cgroup layout of /sys/fs/cgroup.
     pub cgroups: View,
+    /// The controllers that containers can use there, separated by blanks; empty if there are none or not recorded.
+    #[serde(default)]
+    pub controllers: String,
     /// The type and options of the file system at /sys/fs/cgroup.
     pub cgroup_mount: String,
     /// Type and options of the file system of the runtimes' state.
@@ -55,6 +58,7 @@ impl Circumstances {
                 uname.version().to_string_lossy()
             ),
             cgroups: View::current(),
+            controllers: crate::cgroup::controllers(),
             cgroup_mount: mount_of(&table, Path::new("/sys/fs/cgroup")),
             state_mount: mount_of(&table, state),
             mounts: table.lines().count(),

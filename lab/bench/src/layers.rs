@@ -10,7 +10,7 @@ mod stack;
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
 use crate::harness::*;
-use crate::place;
+use crate::placement;
 use crate::results::judged;
 use crate::runtime::Runtime;
 use stack::Stack;
@@ -97,7 +97,7 @@ pub(crate) struct Row {
 impl Experiment for Layers {
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
         let entrants = session::all(common)?;
-        if self.placements { place::placed(entrants) } else { Ok(entrants) }
+        if self.placements { placement::placed(entrants) } else { Ok(entrants) }
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {

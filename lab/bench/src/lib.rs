@@ -63,6 +63,7 @@ mod mounts;
 pub mod options;
 mod outcome;
 mod place;
+mod placement;
 mod pools;
 mod probe;
 mod process;

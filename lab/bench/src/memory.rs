@@ -4,6 +4,7 @@
 mod idle;
 
 use crate::burst;
+use crate::cgroup;
 use crate::figures::Sample;
 use crate::harness::*;
 use crate::race::{go, sleepers};
@@ -46,15 +47,8 @@ impl Experiment for Memory {
     /// controller, and no view is requested by an option. A hybrid host is then shown with its v1 controllers alone,
     /// because not every runtime supports v1 and v2 together.
     fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
-        let needs_controller = self.figure.contains(&Figure::Limit);
-        if !needs_controller || common.view.is_some() || can_limit("memory") {
-            return Ok(());
-        }
-        View::leave()?;
-        match View::current() {
-            View::Hybrid if can_limit("memory") => View::V1.enter(),
-            _ => Ok(()),
-        }
+        let needs_controller = self.figure.contains(&Figure::Limit) && common.view.is_none();
+        if needs_controller { cgroup::enter_view_with(&["memory"]) } else { Ok(()) }
     }
 
     /// For every figure, the entrants take turns.

@@ -17,6 +17,7 @@
 mod execute;
 mod first;
 mod kept;
+mod lack;
 pub mod line;
 mod page;
 pub mod paper;

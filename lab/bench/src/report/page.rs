@@ -160,10 +160,19 @@ impl Section {
         let missing = (!unmeasured.is_empty()).then(|| {
             format!("Not measured by this command on this host: {}.", unmeasured.join("; "))
         });
+        // An experiment may have changed since a report was made.
+        let command = self.measured.command.as_deref().unwrap_or_default();
+        let changed = match &self.part.way {
+            Way::Experiment(of) if matches!(self.measured.state, State::Done(_)) => {
+                let is_now = command.starts_with(&format!("dayfly {}", of.command));
+                (!is_now).then(|| "The experiment has been changed since: these are figures of the command below.".to_owned())
+            }
+            _ => None,
+        };
         let out = failures.as_array().into_iter().flatten().filter_map(|out| {
             Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
         });
-        instead.iter().cloned().chain(missing).chain(out).collect()
+        instead.iter().cloned().chain(changed).chain(missing).chain(out).collect()
     }
 
     /// Returns the cgroups of the measurement in words: their version, and who makes them.
@@ -190,7 +199,9 @@ impl Section {
             .collect();
         let circumstances = match (text("date"), text("load"), text("cgroups"), text("container")) {
             (Some(date), Some(load), Some(view), Some(kind)) => {
-                format!("{date}, load {load}, cgroups {view}, {kind}")
+                let controllers = text("controllers").filter(|names| !names.is_empty());
+                let controllers = controllers.map_or_else(String::new, |it| format!(" ({it})"));
+                format!("{date}, load {load}, cgroups {view}{controllers}, {kind}")
             }
             // `dayfly host` records no circumstances.
             _ => date.clone(),
@@ -411,7 +422,8 @@ fn cell(text: &str) -> String {
 /// The explanation of the figures, in every format.
 const READING: &str = "Measured figures are medians, or means where the publication has means, with their 95 % \
     intervals in brackets; runtimes took turns, round by round. Published figures are of other machines and other \
-    times: they are there to compare proportions with, not milliseconds. In pictures they are grey.";
+    times: they are there to compare proportions with, not milliseconds. Containers have no limits unless a part says so: \
+    with limits, see \"limits\" and \"limits-own-cgroup\". In pictures they are grey.";
 
 /// The text in place of a figure that is missing.
 const MISSING: &str = "not measured by this command";

@@ -1,9 +1,9 @@
 //! The content of papers and articles, and the experiments that reproduce it here. The data are in `papers/*.toml`.
 
 use super::Report;
+use super::lack::Lack;
 use super::line::Line;
 use super::verdict::Rule;
-use crate::accounting;
 use crate::base::*;
 use crate::circumstances::Circumstances;
 use std::sync::LazyLock;
@@ -155,22 +155,6 @@ pub struct Instead {
     pub text: String,
 }
 
-/// What a host lacks.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Lack {
-    /// It has fewer CPUs.
-    CpusBelow(usize),
-    /// It has fewer memory nodes.
-    NodesBelow(usize),
-    /// It has no swap device.
-    NoSwap,
-    /// All its CPUs are equally close.
-    Placements,
-    /// Its kernel divides CPU time into user and system time by ticks.
-    TimeByTicks,
-}
-
 impl Part {
     /// Returns why the part has no result unless another machine has measured it; `None` for an experiment.
     pub fn lacking(&self, host: &Circumstances) -> Option<String> {
@@ -203,21 +187,6 @@ impl Part {
             Way::Experiment(experiment) => !experiment.undrawn,
             Way::Guest(_) => true,
             Way::Nothing(_) => false,
-        }
-    }
-}
-
-impl Lack {
-    /// Returns whether a host lacks this.
-    pub fn is_of(&self, host: &Circumstances) -> bool {
-        match self {
-            Self::CpusBelow(count) => host.cpus < *count,
-            Self::NodesBelow(count) => host.nodes < *count,
-            Self::NoSwap => {
-                !std::fs::read_to_string("/proc/swaps").is_ok_and(|text| text.lines().count() > 1)
-            }
-            Self::Placements => !crate::place::has_several(),
-            Self::TimeByTicks => !accounting::is_split(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the page's figures say about the published ones: a verdict for each part, derived from the figures by rules that
 //! are data.
 
+use super::lack::Lack;
 use super::line::Cell;
-use super::paper::Lack;
 use crate::base::*;
 use crate::circumstances::Circumstances;
 use host::measure::chart::{digits, whole_or_digits};
