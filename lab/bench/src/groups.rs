@@ -70,6 +70,8 @@ struct Row {
     rates: Vec<f64>,
     /// The 99th percentile of transaction times, in µs; `None` if there were no transactions.
     p99_us: Option<f64>,
+    /// Transactions per second of CPU time.
+    per_cpu_s: Option<f64>,
 }
 
 impl Row {
@@ -87,6 +89,8 @@ struct Change {
     instance: String,
     /// The change in transactions relative to the state before, in per cent.
     percent: f64,
+    /// The change in transactions per second of CPU time: what is left if shares of CPU time alone have no effect.
+    percent_per_cpu: Option<f64>,
 }
 
 /// The values of a figure over time.
@@ -120,16 +124,24 @@ impl Shown {
     fn changes(&mut self, of: Use, from: &str, to: &str) {
         let rows = |state: &str| {
             let rows = self.rows.iter().filter(|row| row.of == of && row.state == state);
-            rows.map(|row| (row.instance.clone(), row.rate())).collect::<Vec<_>>()
+            rows.map(|row| (row.instance.clone(), row.rate(), row.per_cpu_s)).collect::<Vec<_>>()
         };
         let (before, after) = (rows(from), rows(to));
-        let sum = |rows: &[(String, f64)]| rows.iter().map(|(_, rate)| rate).sum::<f64>();
-        let both =
-            before.iter().zip(&after).map(|((name, from), (_, to))| (name.clone(), *from, *to));
-        let sums = ("all".to_owned(), sum(&before), sum(&after));
-        let changes = both.chain([sums]).filter(|(_, from, _)| *from > 0.0);
+        let sum = |rows: &[(String, f64, Option<f64>)]| rows.iter().map(|row| row.1).sum::<f64>();
+        let percent = |from: f64, to: f64| (to / from - 1.0) * 100.0;
+        let both = before.iter().zip(&after).map(|((name, from, each), (_, to, later))| {
+            let per_cpu = each.zip(*later).map(|(each, later)| percent(each, later));
+            (name.clone(), *from, *to, per_cpu)
+        });
+        let sums = ("all".to_owned(), sum(&before), sum(&after), None);
+        let changes = both.chain([sums]).filter(|(_, from, ..)| *from > 0.0);
         let changes: Vec<Change> = changes
-            .map(|(instance, from, to)| Change { of, instance, percent: (to / from - 1.0) * 100.0 })
+            .map(|(instance, from, to, percent_per_cpu)| Change {
+                of,
+                instance,
+                percent: percent(from, to),
+                percent_per_cpu,
+            })
             .collect();
         self.changes.extend(changes);
     }
@@ -195,6 +207,7 @@ mod tests {
             instance: instance.to_owned(),
             rates: vec![rate; 3],
             p99_us: Some(1.0),
+            per_cpu_s: Some(rate * 2.0),
         };
         let mut shown = Shown::default();
         shown.rows.extend([row("free", "a", 100.0), row("free", "b", 0.0)]);

@@ -16,6 +16,8 @@ pub(super) struct Tick {
     pub count: f64,
     /// The 99th percentile of their times, in µs.
     pub p99_us: f64,
+    /// The CPU time of the instance so far, in µs.
+    pub cpu_us: f64,
 }
 
 /// An instance to start: its group, its name, and its number of threads.
@@ -28,6 +30,8 @@ pub(super) enum Data {
     Memory,
     /// A file that the kernel caches as memory permits.
     File,
+    /// A file in memory.
+    MemoryFile,
 }
 
 /// A ready or running instance.
@@ -48,15 +52,21 @@ impl Instance {
         options: &Groups,
         (group, name, threads): Member<'_>,
         data: Data,
+        touched: usize,
     ) -> Result<Self, Error> {
         let program =
             std::env::current_exe().map_err(Error::at("find", Path::new("this program")))?;
         let mut command = ground.inside(group);
         command.arg(program).args([work::NAME, "--threads", &threads.to_string()]);
-        command.args(["--memory", &options.memory.to_string()]);
-        if data == Data::File {
-            let file: PathBuf = ground.directory().join(format!("{name}.data"));
-            command.arg("--file").arg(file);
+        command.args(["--memory", &options.memory.to_string(), "--touched", &touched.to_string()]);
+        let directory = match data {
+            Data::Memory => None,
+            Data::File => Some(ground.directory()),
+            Data::MemoryFile => Some(Path::new("/dev/shm")),
+        };
+        if let Some(directory) = directory {
+            let file = format!("{}-{name}.data", std::process::id());
+            command.arg("--file").arg(directory.join(file));
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(Error::at("execute", Path::new("dayfly")))?;
@@ -122,7 +132,8 @@ impl Drop for Instance {
 
 fn tick(line: &str) -> Option<Tick> {
     let mut words = line.split_whitespace().map(|word| word.parse::<f64>().ok());
-    Some(Tick { at_ms: words.next()??, count: words.next()??, p99_us: words.next()?? })
+    let [at_ms, count, p99_us, cpu_us] = std::array::from_fn(|_| words.next().flatten());
+    Some(Tick { at_ms: at_ms?, count: count?, p99_us: p99_us?, cpu_us: cpu_us? })
 }
 
 /// Returns the transactions per second of each interval that lies between the times `from` and `to`, in ms since 1970.
@@ -130,6 +141,15 @@ fn tick(line: &str) -> Option<Tick> {
 pub(super) fn rates(ticks: &[Tick], from: f64, to: f64) -> Vec<f64> {
     let both = ticks.windows(2).filter(|both| both[0].at_ms >= from && both[1].at_ms <= to);
     both.map(|both| both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3).collect()
+}
+
+/// Returns the transactions per second of CPU time between the times `from` and `to`; `None` if there was none.
+pub(super) fn per_cpu_s(ticks: &[Tick], from: f64, to: f64) -> Option<f64> {
+    let within: Vec<&Tick> =
+        ticks.iter().filter(|tick| tick.at_ms >= from && tick.at_ms <= to).collect();
+    let cpu_us = within.last()?.cpu_us - within.first()?.cpu_us;
+    let count: f64 = within.iter().skip(1).map(|tick| tick.count).sum();
+    (cpu_us > 0.0).then(|| count / cpu_us * 1e6)
 }
 
 /// Returns the median of the 99th percentiles of the intervals that end between the times `from` and `to`.
@@ -145,8 +165,9 @@ mod tests {
 
     #[test]
     fn ticks_are_read() {
-        assert_eq!(tick("1000 20 3.5"), Some(Tick { at_ms: 1000.0, count: 20.0, p99_us: 3.5 }));
-        for bad in ["", "ready", "1 2", "1 2 x"] {
+        let expected = Tick { at_ms: 1000.0, count: 20.0, p99_us: 3.5, cpu_us: 7.0 };
+        assert_eq!(tick("1000 20 3.5 7"), Some(expected));
+        for bad in ["", "ready", "1 2 3", "1 2 3 x"] {
             assert_eq!(tick(bad), None, "{bad}");
         }
     }
@@ -158,11 +179,14 @@ mod tests {
                 at_ms: 1000.0 + 100.0 * f64::from(at),
                 count: 10.0 * f64::from(at),
                 p99_us: 5.0,
+                cpu_us: 1e5 * f64::from(at),
             })
             .collect();
         assert_eq!(rates(&ticks, 1100.0, 1400.0), [200.0, 300.0, 400.0]);
         assert_eq!(p99(&ticks, 1100.0, 1400.0), Some(5.0));
         assert_eq!(p99(&ticks, 2000.0, 2100.0), None);
+        assert_eq!(per_cpu_s(&ticks, 1100.0, 1400.0), Some(300.0));
+        assert_eq!(per_cpu_s(&ticks, 2000.0, 2100.0), None);
         assert!(rates(&ticks[..1], 0.0, 1e12).is_empty());
     }
 }

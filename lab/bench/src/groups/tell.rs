@@ -16,10 +16,11 @@ pub(super) fn text(options: &Groups, shown: &Shown) -> String {
     for &of in &options.uses {
         let (rows, states) = of_use(shown, of);
         let last = states.last().filter(|_| states.len() > 1);
-        let change = |row: &Row| {
+        let change = |row: &Row, percent: fn(&super::Change) -> Option<f64>| {
             let mut changes = shown.changes.iter().filter(|it| it.of == of);
             let change = changes.find(|it| it.instance == row.instance)?;
-            (last == Some(&row.state.as_str())).then(|| format!("{:+.1} %", change.percent))
+            let percent = percent(change).filter(|_| last == Some(&row.state.as_str()))?;
+            Some(format!("{percent:+.1} %"))
         };
         let table = Table::of(
             rows,
@@ -28,7 +29,8 @@ pub(super) fn text(options: &Groups, shown: &Shown) -> String {
                 ("instance", &|row| row.instance.clone()),
                 ("transactions/s", &|row| format!("{:.0}", row.rate())),
                 ("p99 µs", &|row| row.p99_us.map_or_else(dash, |us| format!("{us:.1}"))),
-                ("than before", &|row| change(row).unwrap_or_default()),
+                ("than before", &|row| change(row, |it| Some(it.percent)).unwrap_or_default()),
+                ("by CPU time", &|row| change(row, |it| it.percent_per_cpu).unwrap_or_default()),
             ],
         );
         let table = table.left(&[0, 1]);

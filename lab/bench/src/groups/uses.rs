@@ -1,13 +1,17 @@
 //! The uses of groups, and the states that each use goes through.
 
 use super::ground::{ALL, Ground};
-use super::instance::{Data, Instance, Member, Tick, p99, rates};
+use super::instance::{Data, Instance, Member, Tick, p99, per_cpu_s, rates};
+use super::work::TOUCHED;
 use super::{Curve, Groups, Row, Shown, Use};
 use crate::harness::*;
 use crate::held::field;
 
 /// The time that instances need to reach their full speed, and that a change needs to take effect.
 const SETTLE: Duration = Duration::from_millis(300);
+
+/// The number of words that a transaction of 1 ms and more touches.
+const LONG_TRANSACTION: usize = 2048 * TOUCHED;
 
 /// The duration from which on a picture shows the end of a change, too.
 const LONG: Duration = Duration::from_secs(1);
@@ -137,7 +141,7 @@ impl Site<'_> {
             self.ground.pin("instance 2", "1")?;
             self.ground.set("neighbour", "cpu.weight=300")?;
         }
-        let instances = self.start(&self.members(&names, true), Data::Memory)?;
+        let instances = self.start(&self.members(&names, true), Data::Memory, TOUCHED)?;
         let change = |_: &[Instance]| self.ground.swap("instance 1", "instance 2");
         let told = self.changed(instances, change, &mut |_| {})?;
         told.add_to(shown, Use::Swap, ["before", "after"]);
@@ -163,10 +167,14 @@ impl Site<'_> {
         if data == Data::File {
             shown.note(
                 "no swap here: instances work on files, which the kernel caches as memory \
-                 permits; an instance with a limit must read pages again",
+                 permits; the held one must read pages again, the others' files are in memory",
             );
         }
-        let instances = self.start(&self.members(&names, true), data)?;
+        // The neighbours have no use of the disk or the swap device that the held one waits for.
+        let beside = if data == Data::File { Data::MemoryFile } else { data };
+        let members = self.members(&names, true);
+        let mut instances = self.start(&members[..1], data, TOUCHED)?;
+        instances.extend(self.start(&members[1..], beside, TOUCHED)?);
         let limit = self.options.memory / 4;
         let lower = || {
             // The limit is lowered in steps, because the kernel gives up if it has to reclaim too much at once.
@@ -239,10 +247,15 @@ impl Site<'_> {
         names.iter().map(|name| (group(*name), *name, self.options.threads)).collect()
     }
 
-    fn start(&self, members: &[Member<'_>], data: Data) -> Result<Vec<Instance>, Error> {
+    fn start(
+        &self,
+        members: &[Member<'_>],
+        data: Data,
+        touched: usize,
+    ) -> Result<Vec<Instance>, Error> {
         let one = |member: &Member<'_>| {
             interrupt::check()?;
-            Instance::start(self.ground, self.options, *member, data)
+            Instance::start(self.ground, self.options, *member, data, touched)
         };
         members.iter().map(one).collect()
     }
@@ -255,7 +268,9 @@ impl Site<'_> {
         state: &str,
         members: &[Member<'_>],
     ) -> Result<(), Error> {
-        let mut instances = self.start(members, Data::Memory)?;
+        // Of short transactions, fewer than one in a hundred would meet a rogue's turn at the CPU.
+        let touched = if of == Use::Rogue { LONG_TRANSACTION } else { TOUCHED };
+        let mut instances = self.start(members, Data::Memory, touched)?;
         for instance in &mut instances {
             instance.go()?;
         }
@@ -343,6 +358,7 @@ fn row(of: Use, state: &str, instance: &str, ticks: &[Tick], from: f64, to: f64)
         instance: instance.to_owned(),
         rates: rates(ticks, from, to),
         p99_us: p99(ticks, from, to),
+        per_cpu_s: per_cpu_s(ticks, from, to),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The workload of an instance: a stand-in for a database under load.
 //!
-//! A transaction reads and writes 16 random words of a thread's memory, or reads 16 pages of its file, which the kernel
+//! A transaction reads and writes 16 (`--touched`) random words of a thread's memory, or reads as many pages of its file, which the kernel
 //! caches as memory permits. Every thread performs one transaction after the other. Ten times per second, the instance
-//! prints the number of transactions, and the 99th percentile of their times. It waits for a line on standard input
+//! prints the number of transactions, the 99th percentile of their times, and its CPU time. It waits for a line on standard input
 //! before it begins, and exits at the end of standard input.
 
 use crate::harness::*;
@@ -20,6 +20,9 @@ pub struct Work {
     /// Memory to work on, in MiB
     #[arg(long)]
     pub memory: usize,
+    /// Words or pages that a transaction touches
+    #[arg(long, default_value_t = TOUCHED)]
+    pub touched: usize,
     /// Create this file and read its pages, which the kernel caches, instead of using memory
     #[arg(long)]
     pub file: Option<PathBuf>,
@@ -28,8 +31,8 @@ pub struct Work {
 /// The name of the command, which `--help` does not list.
 pub const NAME: &str = "work";
 
-/// The number of words or pages that a transaction touches.
-const TOUCHED: usize = 16;
+/// The number of words or pages that a short transaction touches: about a microsecond's work.
+pub const TOUCHED: usize = 16;
 /// The size of a page.
 const PAGE: usize = 4096;
 /// The interval of reports.
@@ -82,7 +85,7 @@ pub fn command(options: &Work) -> Result<(), Error> {
     thread::scope(|scope| {
         for ((number, done), pages) in done.iter().enumerate().zip(pages) {
             let stop = &stop;
-            scope.spawn(move || work(pages, number as u64 + 1, done, stop));
+            scope.spawn(move || work(pages, (number as u64 + 1, options.touched), done, stop));
         }
         scope.spawn(|| {
             let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
@@ -114,12 +117,12 @@ fn fill(path: &Path, pages: usize) -> std::io::Result<File> {
     Ok(file)
 }
 
-fn work(mut pages: Pages, seed: u64, done: &Classes, stop: &AtomicBool) {
+fn work(mut pages: Pages, (seed, touched): (u64, usize), done: &Classes, stop: &AtomicBool) {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut page = [0; PAGE];
     while !stop.load(Relaxed) {
         let start = Instant::now();
-        for _ in 0..TOUCHED {
+        for _ in 0..touched {
             // xorshift64
             random ^= random << 13;
             random ^= random >> 7;
@@ -139,7 +142,8 @@ fn work(mut pages: Pages, seed: u64, done: &Classes, stop: &AtomicBool) {
     }
 }
 
-/// Prints the report of all threads: the time in ms, the number of transactions, and the 99th percentile in µs.
+/// Prints the report of all threads: the time in ms, the number of transactions, the 99th percentile in µs, and the CPU
+/// time of this process so far in µs.
 fn tell(done: &[Classes]) -> Result<(), Error> {
     let mut classes = vec![0; CLASSES];
     for one in done {
@@ -149,7 +153,9 @@ fn tell(done: &[Classes]) -> Result<(), Error> {
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let count: u64 = classes.iter().sum();
-    say(&format!("{now} {count} {:.3}", p99_us(&classes, count)))
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let cpu_us = cpu.tv_sec * 1_000_000 + cpu.tv_nsec / 1000;
+    say(&format!("{now} {count} {:.3} {cpu_us}", p99_us(&classes, count)))
 }
 
 fn say(line: &str) -> Result<(), Error> {
