@@ -21,9 +21,9 @@ use sys::mount::{MountAttr, attr, mount_setattr, propagation};
 
 /// The directory of the root filesystem, in the bundle.
 const ROOT: &str = "rootfs";
-/// The directory of the layers' mount points, in the bundle.
+/// The directory of the layers' mount points.
 const PLACES: &str = "mnt";
-/// The directories of overlayfs, in the bundle.
+/// The directories of overlayfs.
 const UPPER: &str = "upper";
 const WORK: &str = "work";
 
@@ -46,6 +46,8 @@ pub(crate) struct Image {
     /// The names of the layers in `directory`, the top layer first.
     names: Vec<String>,
     mapping: Mapping,
+    /// The directory for mount points and overlayfs's directories of each bundle; `None`: the bundle itself.
+    elsewhere: Option<PathBuf>,
     /// The user namespace with the container's ids; `None` if ids are not mapped.
     user_namespace: Option<Arc<OwnedFd>>,
 }
@@ -59,12 +61,13 @@ impl Image {
         directory: &Path,
         names: Vec<String>,
         mapping: Mapping,
+        elsewhere: Option<PathBuf>,
     ) -> Result<Self, Error> {
         let user_namespace = match mapping {
             Mapping::None => None,
             Mapping::Parent | Mapping::PerLayer => Some(Arc::new(user_namespace()?)),
         };
-        Ok(Self { directory: directory.to_owned(), names, mapping, user_namespace })
+        Ok(Self { directory: directory.to_owned(), names, mapping, elsewhere, user_namespace })
     }
 
     /// Changes the configuration of a container: the root filesystem is in the bundle. If the ids of the layers are
@@ -81,7 +84,11 @@ impl Image {
     /// # Errors
     /// Those of mount_setattr(2) and of overlayfs. Adding the layers one by one requires Linux 6.7.
     pub(crate) fn mount(&self, bundle: &Path) -> Result<(), Error> {
-        let [root, places, upper, work] = [ROOT, PLACES, UPPER, WORK].map(|name| bundle.join(name));
+        let (root, base) = (bundle.join(ROOT), self.base(bundle));
+        let [places, upper, work] = [PLACES, UPPER, WORK].map(|name| base.join(name));
+        if base != bundle {
+            fs::create_dir_all(&base).map_err(Error::at("make", &base))?;
+        }
         for directory in [&root, &places, &upper, &work] {
             fs::create_dir(directory).map_err(Error::at("make", directory))?;
         }
@@ -107,6 +114,20 @@ impl Image {
             overlay(layers, &upper, &work).map_err(Error::errno("mount overlay with", &upper))?;
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&tree, "", CWD, &root, flags).map_err(Error::errno("mount overlay on", &root))
+    }
+
+    /// Returns the directory of a bundle's mount points.
+    fn base(&self, bundle: &Path) -> PathBuf {
+        let name = bundle.file_name().unwrap_or_default();
+        self.elsewhere.as_ref().map_or_else(|| bundle.to_owned(), |directory| directory.join(name))
+    }
+
+    /// Removes what is outside the bundle.
+    pub(crate) fn clear(&self, bundle: &Path) {
+        let base = self.base(bundle);
+        if base != bundle {
+            let _ = fs::remove_dir_all(base);
+        }
     }
 
     /// Unmounts the root filesystem of the container with this bundle.
@@ -201,7 +222,8 @@ mod tests {
             return;
         }
         let names = vec!["0".to_owned()];
-        let image = Image::new(Path::new("/layers"), names, Mapping::PerLayer).expect("namespace");
+        let image =
+            Image::new(Path::new("/layers"), names, Mapping::PerLayer, None).expect("namespace");
         let mut config = config::podman(config::Profile::Plain);
         image.configure(&mut config);
         assert_eq!(config["root"]["path"], "rootfs");

@@ -1,11 +1,15 @@
 //! `layers`: times starts from root filesystems with few and with many layers, in every mode of assembling a root
 //! filesystem.
 //!
+//! Mount points, and the files that containers change, are in memory. Only the mount work of single containers is also
+//! measured with mount points on the disk of the temporary directory.
+//!
 //! dayfly assembles a root filesystem from layers itself. For other runtimes, the experiment mounts the layers on the
 //! host, as an engine does.
 
 mod operations;
 mod stack;
+mod work;
 
 use crate::burst::{self, Load};
 use crate::engine::{Image, Mapping};
@@ -14,6 +18,7 @@ use crate::placement;
 use crate::results::judged;
 use crate::runtime::Runtime;
 use stack::Stack;
+use work::Work;
 
 /// `layers`.
 #[derive(Debug, Args)]
@@ -33,6 +38,9 @@ pub struct Layers {
     /// Rounds of each way with each number of layers
     #[arg(long, value_name = "N", value_parser = some, default_value_t = 5)]
     pub rounds: usize,
+    /// Also time the mount work of so many single containers, with mount points in memory and on disk
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub work: usize,
     /// Use no user namespaces, so that the ids of layers need no mapping
     #[arg(long)]
     pub host_ids: bool,
@@ -42,6 +50,26 @@ pub struct Layers {
     /// Let dayfly keep what containers change in memory
     #[arg(long)]
     pub ephemeral: bool,
+}
+
+/// Where mount points are, and the files that containers change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// On a tmpfs
+    Memory,
+    /// In the temporary directory
+    Disk,
+}
+
+impl Place {
+    /// Returns the directory, below those of the test stand.
+    fn directory(self, stand: &Stand) -> PathBuf {
+        match self {
+            Self::Memory => stand.state.join("store"),
+            Self::Disk => stand.directory.join("store"),
+        }
+    }
 }
 
 /// A way to assemble a root filesystem from layers.
@@ -101,8 +129,13 @@ impl Experiment for Layers {
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
-        let (cases, racers) = self.cases(stand, entrants)?;
+        let (cases, racers) = self.cases(stand, entrants, Place::Memory)?;
         burst::warm_up(stand, &racers, &[])?;
+        let mut works = Vec::new();
+        for place in [Place::Memory, Place::Disk].into_iter().filter(|_| self.work > 0) {
+            let (cases, racers) = self.cases(stand, entrants, place)?;
+            works.extend(work::measure(stand, place, (&cases, &racers), self.work)?);
+        }
         let counted = operations::count(stand, &cases, &racers)?;
         let idle = burst::idle();
         let mut rows = Vec::new();
@@ -127,6 +160,12 @@ impl Experiment for Layers {
             load.add_to(&mut figures, &what, &case.way());
         }
         operations::add_to(&mut figures, &counted);
+        for Work { case, place, times_us } in &works {
+            let layers = report::count::counted(case.layers, "layer");
+            let what =
+                format!("mount work of a container of {layers}, mount points: {}", place.name());
+            figures.singles(what, "ms", &case.way(), times_us.iter().map(|us| us / 1e3));
+        }
         idle.add_to(&mut figures, "an idle host", "(idle)");
         let first = cases.first().map(Case::way).unwrap_or_default();
         let mut outcome = figures.outcome(&first);
@@ -143,7 +182,8 @@ impl Experiment for Layers {
         if entrants.iter().any(|entrant| !entrant.runtime.is_dayfly()) {
             outcome.text += FOR_PEERS;
         }
-        outcome.with("idle", &idle)?.with("mount_operations", &counted)?.with("rows", &rows)
+        let outcome = outcome.with("idle", &idle)?.with("mount_operations", &counted)?;
+        outcome.with("mount_work", &works)?.with("rows", &rows)
     }
 }
 
@@ -153,9 +193,11 @@ impl Layers {
         &self,
         stand: &Stand,
         entrants: &[Entrant],
+        place: Place,
     ) -> Result<(Vec<Case>, Vec<Entrant>), Error> {
         let most = self.layers.iter().copied().max().unwrap_or(1);
         let stack = Stack::make(&stand.directory.join("layers"), most)?;
+        let elsewhere = (place == Place::Memory).then(|| place.directory(stand));
         let mut racers = Vec::new();
         for &layers in &self.layers {
             let list = stack.list(layers)?;
@@ -163,7 +205,8 @@ impl Layers {
                 let case = |mode| Case { runtime: entrant.name.clone(), mode, layers };
                 if entrant.runtime.is_dayfly() {
                     racers.extend(self.modes.iter().map(|mode| {
-                        let mut racer = own(stand, &entrant.runtime, *mode, &list, self.host_ids);
+                        let mut racer =
+                            own(stand, (&entrant.runtime, place), *mode, &list, self.host_ids);
                         racer.start_options.extend(entrant.start_options.iter().cloned());
                         racer.start_options.extend(self.ephemeral.then(|| "--ephemeral".into()));
                         (case(mode.name()), racer)
@@ -171,7 +214,12 @@ impl Layers {
                     continue;
                 }
                 for (mode, mapping) in ways_of_engines(self) {
-                    let image = Image::new(stack.directory(), stack.names(layers), mapping)?;
+                    let image = Image::new(
+                        stack.directory(),
+                        stack.names(layers),
+                        mapping,
+                        elsewhere.clone(),
+                    )?;
                     racers.push((case(mode), Entrant { image: Some(image), ..entrant.clone() }));
                 }
             }
@@ -218,18 +266,24 @@ pub(crate) fn racers(
     let list = Stack::make(&stand.directory.join("layers"), layers)?.list(layers)?;
     let racer = |&mode: &Mode| Entrant {
         name: format!("{}, {}", mode.name(), counted(layers, "layer")),
-        ..own(stand, &first.runtime, mode, &list, false)
+        ..own(stand, (&first.runtime, Place::Memory), mode, &list, false)
     };
     Ok(modes.iter().map(racer).collect())
 }
 
-/// Returns dayfly with options for the layers of `list`. The store is in the test stand's directory. So the changes
+/// Returns dayfly with options for the layers of `list`. The store is in a directory of the test stand. So the changes
 /// that containers make, and the mounts that killed containers leave, are removed with the test stand.
-fn own(stand: &Stand, runtime: &Runtime, mode: Mode, list: &str, host_ids: bool) -> Entrant {
+fn own(
+    stand: &Stand,
+    (runtime, place): (&Runtime, Place),
+    mode: Mode,
+    list: &str,
+    host_ids: bool,
+) -> Entrant {
     let userns = if host_ids { "host" } else { "auto" };
     let mode = mode.name();
     let words = ["--layers", list, "--rootfs-mode", &mode, "--userns", userns];
-    let store = stand.directory.join("store").display().to_string();
+    let store = place.directory(stand).display().to_string();
     Entrant {
         start_options: words.map(str::to_owned).to_vec(),
         environment: vec![(STORE.to_owned(), store)],

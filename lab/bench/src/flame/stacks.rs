@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub(super) type Stacks = Vec<(Vec<String>, u64)>;
 
 /// The subjects of samples, each with parts of the names of kernel functions. The first one is that of functions in which
-/// a CPU waits for a lock that another CPU holds; a stack belongs to the first of the others that matches.
+/// a CPU waits for a lock that another CPU holds, and of those that wait for mount_lock inline, path_init first of all; a stack belongs to the first of the others that matches.
 const SUBJECTS: &str = include_str!("subjects.txt");
 
 /// Returns the subjects with the functions in which CPUs wait for locks.
@@ -141,5 +141,8 @@ sh  7
         assert_eq!(subjects, ["mounts", "memory", USER]);
         let waiting: Vec<bool> = stacks.iter().map(|(stack, _)| waits(stack)).collect();
         assert_eq!(waiting, [true, false, false]);
+        // The wait for mount_lock's sequence is inline.
+        let lookup = ["runc", "entry_SYSCALL_64", "path_openat", "path_init"].map(str::to_owned);
+        assert!(waits(&lookup) && subject(&lookup) != USER);
     }
 }

@@ -17,6 +17,9 @@ impl Stack {
     /// No busybox; those of mkdir(2) and write(2).
     pub(crate) fn make(directory: &Path, height: usize) -> Result<Self, Error> {
         let stack = Self { directory: directory.to_owned(), height };
+        if directory.exists() {
+            return Ok(stack);
+        }
         rootfs::make(&stack.layer(0), 0)?;
         for number in 1..height {
             let etc = stack.layer(number).join("etc");

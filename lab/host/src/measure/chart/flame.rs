@@ -84,7 +84,7 @@ impl Flame {
             let width = call.samples as f64 * frames.scale;
             // Skip functions that are too narrow to be visible.
             let top = bottom - frames.row;
-            if width >= 0.3 && top >= frames.area.y + 26 {
+            if width >= 1.0 && top >= frames.area.y + 26 {
                 let class = match (class, self.class(name)) {
                     (Some(caller), Some(own)) => Some(caller.min(own)),
                     (caller, own) => caller.or(own),
