@@ -49,6 +49,7 @@ struct Answer {
 /// # Errors
 /// A file that can't be written; an interrupt.
 pub fn command(options: &Lookups) -> Result<(), Error> {
+    let record = Circumstances::of_host("none");
     options.forms.check_directories()?;
     let profile = spec::defaults::seccomp::own(CAPABILITIES);
     let archs = architectures(&profile);
@@ -104,7 +105,7 @@ pub fn command(options: &Lookups) -> Result<(), Error> {
     let about = format!("{known} names of the engines' profile × {passes}, {rounds}{newer}\n");
     outcome.text.insert_str(0, &about);
     let outcome = outcome.with("rows", &rows.iter().map(row).collect::<Vec<_>>())?;
-    session::tell(&options.forms, &Circumstances::of_host("none"), out.as_slice(), 0, outcome)
+    session::tell(&options.forms, &record, out.as_slice(), 0, outcome)
 }
 
 /// Returns the names of a profile, each once.

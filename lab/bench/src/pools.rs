@@ -15,12 +15,15 @@ pub struct Pools {
     #[command(flatten)]
     pub timing: Timing,
     /// The memory limit of the pool's cgroups
-    #[arg(long, default_value = "256M")]
+    #[arg(long, default_value = SIZE)]
     pub size: String,
     /// Number of containers whose cgroups are examined
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub tenants: usize,
 }
+
+/// The memory limit of the pool's cgroups, unless another pool has it.
+const SIZE: &str = "256M";
 
 /// The number of cgroups in the pool.
 const COUNT: usize = 4;
@@ -95,6 +98,12 @@ const TOLD: [(&str, &str); 8] = [
 
 impl Experiment for Pools {
     fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
+        // The first size from the default one on of which the host has no pool.
+        if self.size == SIZE {
+            let taken = pool::pools().unwrap_or_default();
+            let is_free = |size: &String| taken.iter().all(|pool| pool.size.name() != *size);
+            self.size = (256..).map(|mib| format!("{mib}M")).find(is_free).unwrap_or_default();
+        }
         // Pools require a memory controller.
         match common.view {
             None if !can_limit("memory") => View::leave(),

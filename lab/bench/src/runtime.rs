@@ -139,9 +139,13 @@ pub(crate) fn version(path: &Path) -> String {
     let text = process::read(&mut command, Duration::from_secs(5)).unwrap_or_default();
     let first = text.lines().next().unwrap_or("unknown");
     let version = text.lines().find_map(|line| line.trim().strip_prefix("Version:"));
+    let commit = text.lines().find_map(|line| line.trim().strip_prefix("commit: "));
     match (first.strip_suffix(':'), version) {
         (Some(name), Some(version)) => format!("{name} {}", version.trim()),
-        _ => first.to_owned(),
+        _ => commit.map_or_else(
+            || first.to_owned(),
+            |commit| format!("{first}, commit {}", commit.get(..12).unwrap_or(commit)),
+        ),
     }
 }
 

@@ -144,6 +144,11 @@ pub fn run(with: With<impl Experiment>) -> Result<(), Error> {
     if let Some(view) = options.view {
         view.enter()?;
     }
+    if view::View::current() == view::View::Hybrid
+        && entrants.iter().any(|entrant| entrant.runtime.version.starts_with("crun"))
+    {
+        eprintln!("warning: crun refuses hybrid cgroups: --view v2 or --view v1 lets it take part");
+    }
     let source = match &options.bundle {
         Some(bundle) => Source::Bundle(bundle.clone()),
         None => Source::Profile(options.profile),

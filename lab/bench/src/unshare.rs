@@ -44,6 +44,7 @@ pub fn make(count: u32) -> Result<(), Error> {
 /// # Errors
 /// Whatever prevents the program from making namespaces; an interrupt.
 pub fn command(options: &Unshare) -> Result<(), Error> {
+    let record = Circumstances::of_host("none");
     let what = format!("unshare(CLONE_NEWIPC) × {}", options.count);
     let rounds = Rounds { timed: options.rounds, ..Rounds::default() };
     let by = [Entrant::named(&what)];
@@ -63,7 +64,7 @@ pub fn command(options: &Unshare) -> Result<(), Error> {
     outcome.pictures = vec![results::dots(&format!("{what}, round by round"), samples)];
     let row = json!({ "kind": "ipc", "count": options.count, "wall_s": wall_s, "cpu_s": cpu_s });
     let outcome = outcome.with("rows", &[row])?;
-    session::tell(&options.forms, &Circumstances::of_host("none"), &[], 0, outcome)
+    session::tell(&options.forms, &record, &[], 0, outcome)
 }
 
 /// Runs a program that only makes the namespaces.

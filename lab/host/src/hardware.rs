@@ -40,6 +40,9 @@ pub fn command(options: &Options) -> Result<(), Error> {
 pub struct Hardware {
     /// The kernel's release.
     pub release: String,
+    /// The memory of the host by /proc/meminfo. The nodes' files may have less, if memory came after boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// Whether the kernel supports NUMA. If not, everything counts as node 0.
     pub numa: bool,
     /// The states of the CPUs.
@@ -121,6 +124,7 @@ impl Hardware {
         let control = Some(topology.smt_control.clone()).filter(|control| !control.is_empty());
         Ok(Self {
             release: facts.release.clone(),
+            memory_bytes: memory(facts, "/proc/meminfo")?.0,
             numa,
             cpus,
             smt: Smt { control, active: topology.has_smt() },

@@ -3,12 +3,14 @@
 //! | part | what |
 //! |---|---|
 //! | [`statistics`], [`bootstrap`] | summaries of samples, confidence intervals |
+//! | [`idle`] | how much of a host's CPU time is idle |
 //! | [`random`] | reproducible random numbers |
 //! | [`progress`] | the progress of a long run |
 //! | [`chart`] | pictures of curves, bars, stacks and nested boxes |
 
 pub mod bootstrap;
 pub mod chart;
+pub mod idle;
 pub mod progress;
 pub mod random;
 pub mod statistics;

@@ -25,6 +25,7 @@ use crate::check::look;
 use crate::check::verdict::{Level, Section, Verdict, worst};
 use crate::facts::Facts;
 use crate::locks::{self, Advice, Curve, ENOUGH, PLACEMENTS, Point, advise};
+use crate::measure::idle;
 use crate::options::{Locks, Score as Options, Work};
 use crate::output;
 use report::Error;
@@ -44,10 +45,7 @@ const FULL: f64 = 64.0;
 /// The time to measure each number of threads with `--quick`.
 const QUICK: Duration = Duration::from_millis(160);
 
-/// The share of a host's CPU time that must be idle before it is measured.
-const IDLE: f64 = 0.75;
-
-/// The time for which the host is watched before that.
+/// The time for which the host is watched before it is measured.
 const WATCH: Duration = Duration::from_millis(400);
 
 /// The placement that applies to schedulers which do not pin containers to CPUs: all CPUs.
@@ -162,23 +160,10 @@ pub fn command(options: &Options) -> Result<(), Error> {
 
 /// Refuses a host whose CPUs have something else to do.
 fn refuse_if_busy() -> Result<(), Error> {
-    let times = || {
-        let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-        let line = text.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        let ticks: Vec<f64> = line.filter_map(|word| word.parse().ok()).collect();
-        // The times of guests are also part of the first two.
-        let all: f64 = ticks.iter().take(8).sum();
-        (ticks.iter().skip(3).take(2).sum::<f64>(), all)
-    };
-    let before = times();
-    std::thread::sleep(WATCH);
-    let after = times();
-    let (idle, all) = (after.0 - before.0, after.1 - before.1);
-    match idle < all * IDLE {
-        true => {
-            Err(refused!("this host is busy: {:.0} % of its CPU time is idle", idle / all * 100.0)
-                .advise("measure when it is idle, or with --busy, or pass curves with --locks"))
-        }
+    let share = idle::share(WATCH);
+    match share < idle::ENOUGH {
+        true => Err(refused!("this host is busy: {:.0} % of its CPU time is idle", share * 100.0)
+            .advise("measure when it is idle, or with --busy, or pass curves with --locks")),
         false => Ok(()),
     }
 }

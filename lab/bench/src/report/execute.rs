@@ -4,6 +4,7 @@ use super::kept::{Kept, PLACE, replace};
 use super::paper::Experiment;
 use crate::harness::*;
 use crate::{circumstances, runtime};
+use host::measure::idle;
 use std::process::ExitStatus;
 
 /// The variable that marks an experiment as part of a report.
@@ -43,6 +44,7 @@ pub(super) fn part(
     });
     process.args(words).args(experiment.as_json()).env(PART, "1");
     process.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    settle();
     let (begin, date) = (Instant::now(), circumstances::date(SystemTime::now()));
     let child = process.spawn().map_err(Error::at("execute", Path::new(process.get_program())))?;
     let status = wait(child, name, about, begin);
@@ -63,6 +65,14 @@ pub(super) fn part(
         replace(&picture, &text)?;
     }
     Ok(kept)
+}
+
+/// Waits until the host has done what the part before has left to it, but not for long.
+fn settle() {
+    const LONGEST: Duration = Duration::from_secs(10);
+    let begin = Instant::now();
+    let second = Duration::from_secs(1);
+    while begin.elapsed() < LONGEST && !interrupt::came() && idle::share(second) < idle::ENOUGH {}
 }
 
 /// Returns the program that executes a command: this program for its own experiments, dayfly for other commands.

@@ -337,7 +337,7 @@ fn check(
         };
         let holds = smallest(&figures::holds(options, of, file.cpus, memory));
         let holds = holds.map_or(0.0, |bound| bound.most);
-        let setup = Setup { rate: None, ..setup(options, of, 1, file.cpus, pods, holds) };
+        let setup = setup(options, of, 1, file.cpus, pods, holds);
         let model = burst(&simulation::run(&setup)?);
         return Ok(Some(Check {
             runtime: of.runtime.clone(),

@@ -46,6 +46,11 @@ impl Hardware {
             false => "one CPU a core",
         };
         writeln!(f, "SMT: {} ({threads})", self.smt.control.as_deref().unwrap_or("not available"))?;
+        let of_nodes: u64 = self.nodes.iter().filter_map(|node| node.size_bytes).sum();
+        if self.memory_bytes.is_some_and(|all| all.abs_diff(of_nodes) > all / 20) {
+            let all = megabytes(self.memory_bytes);
+            writeln!(f, "memory: {all} by /proc/meminfo, {} on nodes", megabytes(Some(of_nodes)))?;
+        }
         writeln!(f, "sockets: {}", self.sockets.len())?;
         writeln!(f, "level 3 caches: {}", self.caches().filter(|(_, it)| it.is_known).count())?;
         for socket in &self.sockets {

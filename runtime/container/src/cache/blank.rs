@@ -2,7 +2,7 @@
 //!
 //! A new mount namespace is a copy of its creator's, with all mounts. A copy of the blank namespace has one mount,
 //! however many mounts the host has. No file of the host is reachable in it, so there is no old root that has to be
-//! detached. From Linux 7.0 on, UNSHARE_EMPTY_MNTNS achieves the same.
+//! detached. From Linux 7.1 on, UNSHARE_EMPTY_MNTNS achieves the same.
 //!
 //! Init joins the blank namespace and calls unshare(2) there. The root is attached over the one mount, and entered by
 //! chroot(2). A process that escapes from the root (`umount -l /`, chroot tricks) finds the empty file system.
