@@ -48,6 +48,9 @@ pub struct Published {
     pub of: String,
 }
 
+/// The number of samples from which on a 99th percentile has an interval.
+const MANY: usize = 300;
+
 /// A measured figure.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
@@ -146,7 +149,12 @@ impl Figure {
                 (mean, enough.then_some([mean - half, mean + half]))
             }
             Self::Deviation => (all?.deviation, None),
-            Self::P99 => (all?.p99, None),
+            Self::P99 => {
+                // Of fewer samples, the interval would be too narrow.
+                let has_many = samples.len() >= MANY;
+                let p99 = bootstrap::p99(&samples).filter(|_| has_many);
+                (all?.p99, p99.map(|p99| [p99.low, p99.high]))
+            }
             Self::Max => (all?.max, None),
             Self::Number => (at.as_f64()?, None),
             Self::Estimate => {

@@ -142,12 +142,14 @@ fn judge(id: &'static str, most: f64, times: &All) -> Verdict {
 
 /// Returns a verdict with the times of an operation.
 fn timed(id: &'static str, case: &str, times: &Times) -> Verdict {
-    let Times { apart, in_a_row, rounds } = times;
+    let Times { apart, in_a_row, runs } = times;
     Verdict::of(id, case)
         .with("times", format!("{apart:.0} µs apart, {in_a_row:.0} in a row"))
         .figure("apart_us", *apart)
         .figure("in_a_row_us", *in_a_row)
-        .figure("rounds", *rounds)
+        .figure("rounds", runs[0].len())
+        .figure("apart_runs_us", runs[0].clone())
+        .figure("in_a_row_runs_us", runs[1].clone())
 }
 
 fn others(times: &All) -> Verdict {
@@ -204,15 +206,15 @@ const REST: Duration = Duration::from_millis(20);
 /// The number of back-to-back repetitions of an operation.
 const IN_A_ROW: usize = 21;
 
-/// The median durations of an operation, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// The durations of an operation, in microseconds.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Times {
     /// The median with pauses between the runs.
     pub apart: f64,
     /// The median of back-to-back runs.
     pub in_a_row: f64,
-    /// The number of measurements with pauses.
-    pub rounds: usize,
+    /// All runs, with pauses and without.
+    pub runs: [Vec<f64>; 2],
 }
 
 /// The times of all operations, by name.
@@ -251,12 +253,11 @@ impl<'a> Stopwatch<'a> {
         }
         drop(progress);
         let mut all = All::new();
-        for ((name, operation), mut apart) in self.operations.iter_mut().zip(apart) {
+        for ((name, operation), apart) in self.operations.iter_mut().zip(apart) {
             interrupt::check()?;
-            let mut row: Vec<f64> = (0..IN_A_ROW).filter_map(|_| operation().ok()).collect();
-            let rounds = apart.len();
-            let times = Times { apart: median(&mut apart), in_a_row: median(&mut row), rounds };
-            all.insert(name, times);
+            let row: Vec<f64> = (0..IN_A_ROW).filter_map(|_| operation().ok()).collect();
+            let [apart_us, in_a_row] = [&apart, &row].map(|runs| median(&mut runs.clone()));
+            all.insert(name, Times { apart: apart_us, in_a_row, runs: [apart, row] });
         }
         Ok(all)
     }
