@@ -259,6 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn containers_are_counted_over_time() {
+        let kept = Row {
+            start_ms: 250.0,
+            costs: vec![Cost::NONE],
+            over_time: vec![(0.0, 1, 1), (0.5, 3, 2), (2.0, 3, 0)],
+            ..row("a", Policy::KeepAlive, None)
+        };
+        let of = points(&over_time(&kept).expect("one function"));
+        // A count lasts until the next one.
+        let there = [(0.0, 1.0), (0.5, 1.0), (0.5, 3.0), (2.0, 3.0), (2.0, 3.0), (2.0, 3.0)];
+        assert_eq!((of[0].0.as_str(), of[0].1.as_slice()), ("there", there.as_slice()));
+        assert_eq!((of[1].0.as_str(), of[1].1[3]), ("at work", (2.0, 2.0)));
+        assert!(over_time(&Row { costs: vec![Cost::NONE; 2], ..kept }).is_none(), "two functions");
+    }
+
+    #[test]
     fn functions_have_their_costs() {
         let part = |runtime, policy, function, memory_mib_s| Part {
             runtime,

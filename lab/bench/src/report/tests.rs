@@ -279,6 +279,9 @@ fn what_is_missing_is_told() {
     assert!(markdown.contains("Not measured here: "));
     assert!(markdown.contains("It failed: no <cgroup>") && html.contains("no &lt;cgroup&gt;"));
     assert!(!markdown.contains(".svg"), "{markdown}");
+    // The command of this result is that of another experiment.
+    let [_, markdown, _] = page(vec![section("run", Some(done()))]);
+    assert!(markdown.contains("> The experiment has been changed since"), "{markdown}");
 }
 
 #[test]

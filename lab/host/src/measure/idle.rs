@@ -24,3 +24,18 @@ fn times() -> (f64, f64) {
     let ticks: Vec<f64> = line.filter_map(|word| word.parse().ok()).take(8).collect();
     (ticks.iter().skip(3).take(2).sum(), ticks.iter().sum())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_cpu_is_not_idle() {
+        let (before, stop) = (times(), std::time::Instant::now() + Duration::from_millis(50));
+        while std::time::Instant::now() < stop {}
+        let after = times();
+        let (idle, all) = (after.0 - before.0, after.1 - before.1);
+        assert!(all > 0.0 && idle < all, "{idle} of {all}");
+        assert!((0.0..=1.0).contains(&share(Duration::from_millis(20))));
+    }
+}
