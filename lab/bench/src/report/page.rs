@@ -160,19 +160,25 @@ impl Section {
         let missing = (!unmeasured.is_empty()).then(|| {
             format!("Not measured by this command on this host: {}.", unmeasured.join("; "))
         });
-        // An experiment may have changed since a report was made.
         let command = self.measured.command.as_deref().unwrap_or_default();
-        let changed = match &self.part.way {
-            Way::Experiment(of) if matches!(self.measured.state, State::Done(_)) => {
-                let is_now = command.starts_with(&format!("dayfly {}", of.command));
-                (!is_now).then(|| "The experiment has been changed since: these are figures of the command below.".to_owned())
+        let mut about_command = Vec::new();
+        if let (Way::Experiment(of), State::Done(_)) = (&self.part.way, &self.measured.state) {
+            // An experiment may have changed since a report was made.
+            if !command.starts_with(&format!("dayfly {}", of.command)) {
+                about_command.push(
+                    "The experiment has been changed since: these are figures of the command below.",
+                );
             }
-            _ => None,
-        };
+            if !command.contains(&of.limits) {
+                about_command
+                    .push("Without limits: the cgroups of this view have no controllers for them.");
+            }
+        }
+        let about_command = about_command.into_iter().map(str::to_owned);
         let out = failures.as_array().into_iter().flatten().filter_map(|out| {
             Some(format!("{} is out: {}", out["runtime"].as_str()?, out["reason"].as_str()?))
         });
-        instead.iter().cloned().chain(changed).chain(missing).chain(out).collect()
+        instead.iter().cloned().chain(about_command).chain(missing).chain(out).collect()
     }
 
     /// Returns the cgroups of the measurement in words: their version, and who makes them.

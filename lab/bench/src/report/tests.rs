@@ -282,6 +282,9 @@ fn what_is_missing_is_told() {
     // The command of this result is that of another experiment.
     let [_, markdown, _] = page(vec![section("run", Some(done()))]);
     assert!(markdown.contains("> The experiment has been changed since"), "{markdown}");
+    assert!(!markdown.contains("> Without limits"), "{markdown}");
+    let [_, markdown, _] = page(vec![section("bulk-podman", Some(done()))]);
+    assert!(markdown.contains("> Without limits: the cgroups of this view"), "{markdown}");
 }
 
 #[test]
