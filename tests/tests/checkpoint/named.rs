@@ -126,8 +126,8 @@ fn killed_before_start(bed: &Bed) {
         let running = aware(bed, saved.c.bundle_call("create", &[])).spawn();
         std::thread::sleep(Duration::from_millis(delay * 8));
         let _ = kill_process(running.pid(), Signal::KILL);
-        running.wait();
-        saved.c.delete_force();
+        let _ = running.wait();
+        let _ = saved.c.delete_force();
     }
 }
 

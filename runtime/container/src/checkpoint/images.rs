@@ -18,7 +18,6 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::fs::Owned;
 
-use super::published::FOR;
 use crate::path::absolute;
 use crate::{Error, Unless as _, cache, record};
 
@@ -34,6 +33,8 @@ const MOST_PARENTS: usize = 1000;
 const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
 /// The file with the targets of the standard streams, in runc's format.
 const DESCRIPTORS: &str = "descriptors.json";
+/// The file in the images that says for which containers they are: lines `KEY=VALUE`, each an annotation that they have.
+pub(super) const FOR: &str = "for";
 /// The file with the [`Sizes`]. Checkpoints of other runtimes have no such file.
 const SIZES: &str = "sizes.json";
 

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use rustix::io::Errno;
 use spec::Spec;
 
-use super::images::Directory;
+use super::images::{Directory, FOR};
 use super::options::{CriuOptions, Pages, RestoreOptions, cgroups_mode};
 use super::session;
 use crate::options::CreateOptions;
@@ -21,8 +21,6 @@ const SANDBOX: [&str; 2] =
 /// The directory of the checkpoints that an annotation can name. An environment variable names another.
 const PLACE: &str = "/var/lib/dayfly/checkpoints";
 const PLACE_VARIABLE: &str = "DAYFLY_CHECKPOINTS";
-/// The file in the images that says for which containers they are: lines `KEY=VALUE`, each an annotation that they have.
-pub(super) const FOR: &str = "for";
 /// The directory in the bundle for criu's log.
 const WORK: &str = "criu-work";
 const LONGEST: usize = 1 << 16;
