@@ -28,6 +28,10 @@ pub struct Program<'a> {
     pub own_group: bool,
     /// The signals that are blocked in the program.
     pub blocked: SignalSet,
+    /// The directory of the cgroup v2 in which the child is created (CLONE_INTO_CGROUP, Linux 5.7).
+    pub into: Option<BorrowedFd<'a>>,
+    /// Files of other cgroups to which the child writes `0` before it executes the program.
+    pub entrances: &'a [OwnedFd],
     /// A descriptor to which the child writes the errno, as four bytes in native order, if the program cannot be
     /// executed. Exec closes it.
     pub trouble: BorrowedFd<'a>,
@@ -47,13 +51,17 @@ pub fn spawn(program: &Program<'_>) -> Result<Child, Errno> {
     let copies: Vec<OwnedFd> = copies.collect::<Result<_, _>>()?;
     let trouble = fcntl_dupfd_cloexec(program.trouble, above)?;
     let (argv, envp) = (pointers(program.argv), pointers(program.envp));
-    match clone3(CloneFlags::empty(), None)? {
+    match clone3(CloneFlags::empty(), program.into)? {
         Clone::Parent(child) => Ok(child),
         Clone::Child => {
             if program.own_group {
                 let _ = rustix::process::setpgid(None, None);
             }
-            let errno = become_program(program, &argv, &envp, &copies);
+            let mut entrances = program.entrances.iter();
+            let errno = match entrances.try_for_each(|fd| write_all(fd.as_fd(), b"0")) {
+                Ok(()) => become_program(program, &argv, &envp, &copies),
+                Err(errno) => errno,
+            };
             let _ = write_all(trouble.as_fd(), &errno.raw_os_error().to_ne_bytes());
             crate::start::exit(127)
         }

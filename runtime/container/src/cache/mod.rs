@@ -38,4 +38,5 @@ pub use entries::{Bound, trim};
 pub use error::Error;
 pub use filter::{FilterKey, Missing};
 pub use hash::hash;
+pub(crate) use mounts::DIRECTORY as MOUNTS;
 pub use program::kept_program;

@@ -62,7 +62,7 @@ impl Container {
             false => Mode::RWXG | Mode::RWXO,
         };
         let mask = umask(hidden);
-        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true, None);
+        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true, None, None);
         umask(mask);
         let mut session = session?;
         tracking.check(&mut session, options.criu.pages.lazy, in_user_namespace)?;

@@ -15,6 +15,7 @@ mod entering;
 mod guard;
 mod id_maps;
 mod images;
+mod kernel;
 mod log;
 mod mountinfo;
 mod mounts;

@@ -22,6 +22,7 @@ use trace::{PROGRAM, Phase};
 use super::cgroups::cgroup_roots;
 use super::dump::config_file;
 use super::images::Directory;
+use super::kernel::Examined;
 use super::notices::Stages;
 use super::options::RestoreOptions;
 use super::refused::{self, Joined, all_joined};
@@ -236,7 +237,12 @@ impl Restoration<'_> {
             in_user_namespace: self.ids.is_some(),
         };
         let path = format!("{}/{}", context.store.path(), context.options.id);
+        let examined = Examined::prepare(context.options.env);
         let mut stage = Stage::enter(directory, &path, scene)?;
+        if let Some(examined) = examined {
+            // Without it, criu is slower, but works.
+            let _ = examined.show();
+        }
         let restored = self.restore_on(&mut stage, scene, draft, console);
         let left = stage.leave(directory);
         let (child, header, mut cgroup) = restored?;
@@ -269,8 +275,9 @@ impl Restoration<'_> {
             join_keyring(context.options.id)?;
         }
         let streams = [stdin(), stdout(), stderr()];
-        let mut session =
-            Session::begin(context.options.criu_env, streams, &others, false, options.timeout)?;
+        let mut cgroup = self.make_cgroup(None)?;
+        let (env, timeout) = (context.options.criu_env, options.timeout);
+        let mut session = Session::begin(env, streams, &others, false, timeout, cgroup.as_ref())?;
         self.require(&session)?;
         if options.waits {
             session.require(40000, "a restore that waits for start")?;
@@ -278,8 +285,10 @@ impl Restoration<'_> {
         if options.criu.pages.lazy {
             session.require_lazy_pages()?;
         }
-        let cgroup = self.make_cgroup(session.pid())?;
-        if let Some(cgroup) = &cgroup {
+        if cgroup.is_none() {
+            cgroup = self.make_cgroup(Some(session.pid()))?;
+        }
+        if let Some(cgroup) = cgroup.as_ref().filter(|_| !session.is_in_cgroup) {
             trace.point("enter", "cgroup")?;
             cgroup.add(session.pid().as_raw_pid())?;
         }
@@ -384,10 +393,11 @@ impl Restoration<'_> {
         Ok(())
     }
 
-    /// Creates the container's cgroup. systemd creates a scope for a process that exists, which is criu's here. In mode
+    /// Creates the container's cgroup. systemd creates a scope for a process that exists, which is criu's here: without
+    /// it, creates no scope. In mode
     /// `strict`, fails if the cgroup exists already. criu cannot check this, because it would find the cgroup that this
     /// function creates.
-    fn make_cgroup(&self, criu: Pid) -> Result<Option<Cgroup>, Error> {
+    fn make_cgroup(&self, criu: Option<Pid>) -> Result<Option<Cgroup>, Error> {
         self.context.trace.point("make", "cgroup")?;
         if let (
             Some(CgroupPlan::Create { location, .. } | CgroupPlan::Scope { location, .. }),
@@ -412,6 +422,7 @@ impl Restoration<'_> {
                 Some(Cgroup::create(location, resources, None)?)
             }
             Some(CgroupPlan::Scope { location, resources, properties, .. }) => {
+                let Some(criu) = criu else { return Ok(None) };
                 let request = ScopeRequest::of(location, resources, properties, None)?;
                 Some(request.create(criu, None)?)
             }

@@ -7,6 +7,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use cgroup::Cgroup;
 use proto::messages::criu::{Features, Notice, Options, Request, Response, kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,6 +66,8 @@ pub(super) struct Session {
     ended: Ended,
     /// Yields the signals that interrupt the operation, if this process has blocked them.
     interrupts: Option<OwnedFd>,
+    /// Whether criu was started in the cgroup.
+    pub is_in_cgroup: bool,
     /// The time by which criu must have answered, and the reason if it has not.
     deadline: Option<(Deadline, String)>,
 }
@@ -77,6 +80,8 @@ impl Session {
     /// [`SignalSet::INTERRUPTS`] blocked, and this process kills criu when it receives one of these
     /// signals. criu is killed if it has not finished after `timeout`.
     ///
+    /// criu is started in `cgroup` if the kernel can do so: to move it there later takes an RCU grace period.
+    ///
     /// # Errors
     /// If criu is missing or too old.
     pub fn begin(
@@ -85,6 +90,7 @@ impl Session {
         others: &[BorrowedFd<'_>],
         own_group: bool,
         timeout: Option<Duration>,
+        cgroup: Option<&Cgroup>,
     ) -> Result<Self, Error> {
         let deadline = timeout.map(|timeout| {
             let reason = format!("it has not finished within {timeout:?} (--timeout)");
@@ -103,16 +109,29 @@ impl Session {
         let fds: Vec<BorrowedFd<'_>> =
             streams.into_iter().chain([theirs.as_fd()]).chain(others.iter().copied()).collect();
         let envp: Vec<_> = env.environment().collect();
-        let child = spawn(&Program {
+        let entrances = match cgroup {
+            Some(cgroup) => cgroup.entrances(true)?,
+            None => Vec::new(),
+        };
+        let into = cgroup.and_then(Cgroup::dir_fd);
+        let program = Program {
             path: &path,
             argv: &[c"criu", c"swrk", c"3"],
             envp: &envp,
             fds: &fds,
             own_group,
             blocked: if own_group { SignalSet::EMPTY } else { SignalSet::INTERRUPTS },
+            into,
+            entrances: &entrances,
             trouble: theirs_of_trouble.as_fd(),
-        })
-        .context("clone", "criu")?;
+        };
+        let (child, is_in_cgroup) = match spawn(&program) {
+            Err(_) if into.is_some() => {
+                (spawn(&Program { into: None, entrances: &[], ..program }), false)
+            }
+            child => (child, cgroup.is_some()),
+        };
+        let child = child.context("clone", "criu")?;
         drop((theirs, theirs_of_trouble));
         let mut session = Self {
             child,
@@ -122,6 +141,7 @@ impl Session {
             is_over: false,
             ended: Ended::Unknown,
             interrupts,
+            is_in_cgroup,
             deadline,
         };
         let mut errno = [0; 4];

@@ -112,6 +112,8 @@ impl Logger {
             fds: &[null, null, null, stdout.as_fd(), stderr.as_fd(), says.as_fd()],
             own_group: false,
             blocked: SignalSet::EMPTY,
+            into: None,
+            entrances: &[],
             trouble: failing.as_fd(),
         })
         .context("clone3", &path)?;
