@@ -12,12 +12,16 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use cgroup::Location;
-use proto::messages::criu::CgroupRoot;
+use proto::messages::criu::{CgroupRoot, Cgroups};
 use sys::Context;
 
+use super::format::{self, messages};
+use super::images::Directory;
 use super::process::Process;
 use crate::Error;
 
+/// The image of the saved cgroups.
+const IMAGE: &str = "cgroup.img";
 /// A list of controllers that no hierarchy has. With an empty list of hierarchies, criu would save all hierarchies.
 const NO_HIERARCHY: &str = "none";
 
@@ -58,11 +62,57 @@ pub(super) fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>, Error> {
     Ok(roots.collect())
 }
 
+/// Returns whether all saved processes were in the cgroups `roots`, without cgroups below and without a cgroup namespace.
+/// criu then has nothing to do that its own place does not do: each restored process begins in the cgroups of criu.
+pub(super) fn are_those_of(roots: &[CgroupRoot], images: &Directory) -> bool {
+    let image = images.read(IMAGE, 1 << 22).unwrap_or_default();
+    let message = messages(&image, format::CGROUPS);
+    let saved = message.and_then(|all| Cgroups::decode(all.first()?).ok());
+    saved.is_some_and(|saved| are_equal(roots, &saved))
+}
+
+fn are_equal(roots: &[CgroupRoot], saved: &Cgroups) -> bool {
+    let [set] = saved.sets.as_slice() else { return false };
+    let mut directories = saved.hierarchies.iter().flat_map(|one| &one.directories);
+    directories.all(|directory| directory.children.is_empty())
+        && set.members.iter().all(|member| {
+            let is_here = |root: &CgroupRoot| {
+                root.controller.as_ref() == Some(&member.name) && root.path == member.path
+            };
+            member.namespace_prefix == 0 && roots.iter().any(is_here)
+        })
+}
+
 #[cfg(test)]
 mod tests {
     use cgroup::{Controllers, Hierarchies, Hierarchy};
 
     use super::*;
+
+    #[test]
+    fn only_the_own_cgroup_is_left_to_the_place_of_criu() {
+        use proto::messages::criu::{CgroupDirectory, CgroupHierarchy, CgroupMember, CgroupSet};
+        let root = |name: &str| CgroupRoot { controller: Some(name.into()), path: "/c".into() };
+        let roots = ["", "pids"].map(root);
+        let member = |name: &str, path: &str, namespace_prefix| CgroupMember {
+            name: name.into(),
+            path: path.into(),
+            namespace_prefix,
+        };
+        let set = |members: &[CgroupMember]| CgroupSet { members: members.to_vec() };
+        let saved = |sets: &[CgroupSet], children: &[CgroupDirectory]| {
+            let directories = [CgroupDirectory { children: children.to_vec() }].into();
+            Cgroups { sets: sets.to_vec(), hierarchies: [CgroupHierarchy { directories }].into() }
+        };
+        let own = set(&[member("", "/c", 0), member("pids", "/c", 0)]);
+        assert!(are_equal(&roots, &saved(&[own.clone()], &[])));
+        assert!(!are_equal(&roots, &saved(&[own.clone()], &[CgroupDirectory::default()])));
+        assert!(!are_equal(&roots, &saved(&[own.clone(), own], &[])));
+        for other in [member("", "/c", 2), member("", "/c/init", 0), member("memory", "/c", 0)] {
+            assert!(!are_equal(&roots, &saved(&[set(&[other])], &[])));
+        }
+        assert!(!are_equal(&roots, &Cgroups::default()));
+    }
 
     fn location(unified: Option<&str>, legacy: &[&str]) -> Location {
         let hierarchy = |name: &&str| Hierarchy {

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use sys::Context;
 use sys::fs::Owned;
 
+use super::format::{self, messages};
 use crate::path::absolute;
 use crate::{Error, Unless as _, cache, record};
 
@@ -40,10 +41,6 @@ const SIZES: &str = "sizes.json";
 
 /// The beginning of the name of a user namespace's image.
 const USER_NAMESPACE: &str = "userns-";
-/// The first bytes of a user namespace's image: the magic number of all images, and that of this
-/// type of image.
-const USER_NAMESPACE_MAGIC: [[u8; 4]; 2] =
-    [0x5456_4319_u32.to_le_bytes(), 0x5547_4906_u32.to_le_bytes()];
 
 /// The sizes of a checkpoint's files, by which a restore detects missing and truncated files early.
 #[derive(Debug, Serialize, Deserialize)]
@@ -284,7 +281,8 @@ impl Directory {
             return Ok(None);
         };
         let bytes = self.read(name, 1 << 20)?;
-        let decoded = user_namespace(&bytes);
+        let message = messages(&bytes, format::USER_NAMESPACE);
+        let decoded = message.and_then(|all| UserNamespace::decode(all.first()?).ok());
         decoded.map(Some).ok_or_else(|| self.damaged(name, "no image of a user namespace"))
     }
 
@@ -373,32 +371,4 @@ fn check_own(path: &str, stat: &Stat, advice: &str) -> Result<(), Error> {
 
 fn foreign(path: &str, owner: u32) -> Error {
     Error::Text(format!("{path} belongs to user {owner}: images must be the caller's own"))
-}
-
-/// Decodes a user namespace's image: two magic numbers, the message's length, and the message.
-fn user_namespace(image: &[u8]) -> Option<UserNamespace> {
-    let rest = image.strip_prefix(USER_NAMESPACE_MAGIC.as_flattened())?;
-    let (length, rest) = rest.split_first_chunk::<4>()?;
-    let message = rest.get(..usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    UserNamespace::decode(message).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use proto::messages::criu::IdExtent;
-
-    use super::*;
-
-    #[test]
-    fn image_of_a_user_namespace() {
-        let map = |lower_first| IdExtent { first: 0, lower_first, count: 65536 };
-        let saved =
-            UserNamespace { uid_map: [map(100_000)].into(), gid_map: [map(200_000)].into() };
-        let message = saved.encode();
-        let length = u32::try_from(message.len()).unwrap().to_le_bytes();
-        let image = [USER_NAMESPACE_MAGIC.as_flattened(), &length, &message].concat();
-        assert_eq!(user_namespace(&image), Some(saved));
-        assert_eq!(user_namespace(&image[..image.len() - 1]), None);
-        assert_eq!(user_namespace(&image[1..]), None);
-    }
 }

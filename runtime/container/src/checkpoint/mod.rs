@@ -12,6 +12,7 @@ mod cgroups;
 mod changes;
 mod dump;
 mod entering;
+mod format;
 mod guard;
 mod id_maps;
 mod images;

@@ -19,7 +19,7 @@ use sys::stdio::{stderr, stdin, stdout};
 use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
-use super::cgroups::cgroup_roots;
+use super::cgroups::{are_those_of, cgroup_roots};
 use super::dump::config_file;
 use super::images::Directory;
 use super::kernel::Examined;
@@ -237,7 +237,7 @@ impl Restoration<'_> {
             in_user_namespace: self.ids.is_some(),
         };
         let path = format!("{}/{}", context.store.path(), context.options.id);
-        let examined = Examined::prepare(context.options.env);
+        let examined = Examined::prepare(context.options.criu_env);
         let mut stage = Stage::enter(directory, &path, scene)?;
         if let Some(examined) = examined {
             // Without it, criu is slower, but works.
@@ -304,6 +304,8 @@ impl Restoration<'_> {
         }
         // Hooks, the console socket and the PID file are in this process's own mount namespace.
         stage.go_back()?;
+        let roots = cgroup_roots(session.pid().as_raw_pid())?;
+        let is_placed = cgroup.is_some() && are_those_of(&roots, &images);
         let request = Options {
             images_dir_fd: images.number(),
             work_dir_fd: work.number(),
@@ -312,7 +314,7 @@ impl Restoration<'_> {
             evasive_devices: true,
             rst_sibling: true,
             external_mounts: stage.mounts.clone(),
-            cgroup_roots: cgroup_roots(session.pid().as_raw_pid())?,
+            cgroup_roots: roots,
             inherited_fds: self.inherited(&external),
             joined_namespaces: self.joined_namespaces(),
             config_file: config_file(&context.spec),
@@ -321,6 +323,7 @@ impl Restoration<'_> {
             tcp_close: options.tcp_close,
             leave_stopped: options.waits,
             cgroups_mode: Some(match options.criu.cgroups_mode {
+                cgroups::DEFAULT | cgroups::SOFT if is_placed => cgroups::IGNORE,
                 cgroups::STRICT => cgroups::FULL,
                 mode => mode,
             }),

@@ -200,6 +200,42 @@ message! {
         2 => gid_map: Vec<IdExtent>,
     }
 
+    /// `cg_member_entry`: a cgroup of a set (images/cgroup.proto).
+    pub struct CgroupMember {
+        /// The hierarchy, named as in [`CgroupRoot`].
+        1 => name: String,
+        /// The cgroup's path in the hierarchy.
+        2 => path: String,
+        /// The length of the part of the path above the root of the processes' cgroup namespace.
+        3 => namespace_prefix: u32,
+    }
+
+    /// `cg_set_entry`: the cgroups that a process has in all hierarchies.
+    pub struct CgroupSet {
+        /// One cgroup for each hierarchy.
+        2 => members: Vec<CgroupMember>,
+    }
+
+    /// `cgroup_dir_entry`: a saved cgroup.
+    pub struct CgroupDirectory {
+        /// The cgroups below it.
+        2 => children: Vec<CgroupDirectory>,
+    }
+
+    /// `cg_controller_entry`: the saved cgroups of a hierarchy.
+    pub struct CgroupHierarchy {
+        /// The uppermost of these cgroups.
+        2 => directories: Vec<CgroupDirectory>,
+    }
+
+    /// `cgroup_entry`: the image of the cgroups.
+    pub struct Cgroups {
+        /// The sets of cgroups that processes have.
+        1 => sets: Vec<CgroupSet>,
+        /// The saved cgroups.
+        2 => hierarchies: Vec<CgroupHierarchy>,
+    }
+
     /// `criu_features`: optional features of the kernel that criu can use.
     pub struct Features {
         /// Whether the kernel tracks which pages were written (CONFIG_MEM_SOFT_DIRTY).
