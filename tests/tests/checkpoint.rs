@@ -3,9 +3,11 @@
 pub mod cgroups;
 pub mod crash;
 pub mod kept;
+pub mod late;
 pub mod layers;
 pub mod lazy;
 pub mod named;
+pub mod quick;
 pub mod refused;
 pub mod sharing;
 pub mod tracked;

@@ -34,6 +34,9 @@ pub fn run(args: sys::Args) -> i32 {
     if args.iter().next().is_some_and(|name| name.to_bytes() == container::REAPER.as_bytes()) {
         return reaper::run(args);
     }
+    if let Some(status) = container::untar(args) {
+        return status;
+    }
     let mut log = Log::default();
     if let Some(switches) = TEST_BUILD {
         let _ = writeln!(Stderr, "warning: {}", for_tests(switches));

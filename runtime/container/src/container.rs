@@ -376,7 +376,10 @@ impl Container {
     /// If the container is not running or already paused; runc has one message for both.
     pub fn pause(&self) -> Result<(), Error> {
         match self.status()? {
-            Status::Running | Status::Created => Ok(self.cgroup()?.freeze()?),
+            Status::Running | Status::Created => {
+                crate::checkpoint::await_pages(self)?;
+                Ok(self.cgroup()?.freeze()?)
+            }
             _ => Err(Error::NotRunning),
         }
     }

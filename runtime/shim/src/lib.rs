@@ -41,5 +41,6 @@ pub const NAME: &str = "io.containerd.dayfly.v2";
 
 /// Runs the program; returns its exit status.
 pub fn run(args: sys::Args) -> i32 {
-    bootstrap::run(args, serve::serve)
+    // criu executes this program as `tar`.
+    container::untar(args).unwrap_or_else(|| bootstrap::run(args, serve::serve))
 }

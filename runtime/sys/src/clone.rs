@@ -18,6 +18,8 @@ bitflags! {
     /// The flags of clone(2) and clone3(2) that dayfly uses.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
     pub struct CloneFlags: u64 {
+        /// The child shares the table of descriptors.
+        const FILES = 0x400;
         /// The child's parent is the caller's parent.
         const PARENT = 0x8000;
         /// The child's exit sends no signal, so waiting for the child requires __WALL. This is not a flag of the

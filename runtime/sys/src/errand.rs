@@ -1,13 +1,18 @@
 //! A child process that gets a descriptor or a number for its parent. It can enter other namespaces or another root
 //! directory, so that the parent need not do so itself.
 
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+#[cfg(feature = "alloc")]
+use alloc_crate::vec::Vec;
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::{Errno, write};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
+use crate::signal::{SignalSet, set_mask};
 
 /// Runs `fetch` in a child, and returns the descriptor that `fetch` returned there. The child may change its root
 /// directory and namespaces; the child has exited when this function returns.
@@ -38,6 +43,33 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
         (_, Some(fd)) => Ok(fd),
         (4, None) => Err(Errno::from_raw_os_error(i32::from_ne_bytes(errno))),
         _ => Err(Errno::CHILD),
+    }
+}
+
+/// Runs `work` in a child that may outlive this process, with its result as the exit status. The child starts in
+/// `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), blocks all signals, and has no other descriptors than `fds`,
+/// which `work` receives, and /dev/null as its standard streams; `work` must not use others.
+///
+/// # Errors
+/// Those of openat(2) and clone3(2).
+#[cfg(feature = "alloc")]
+pub fn leave(
+    cgroup: Option<BorrowedFd<'_>>,
+    fds: Vec<OwnedFd>,
+    work: impl FnOnce(Vec<OwnedFd>) -> i32,
+) -> Result<Child, Errno> {
+    let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    match clone3(CloneFlags::empty(), cgroup)? {
+        Clone::Parent(child) => Ok(child),
+        Clone::Child => {
+            let _ = set_mask(SignalSet::ALL);
+            let kept: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
+            let streams = [dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null)];
+            // SAFETY: the child exits without dropping any value of its parent, and `work` uses `fds` only.
+            let closed = unsafe { crate::exec::close_all_but(3, &kept) };
+            let is_ready = streams.into_iter().chain([closed]).all(|result| result.is_ok());
+            crate::start::exit(if is_ready { work(fds) } else { 1 })
+        }
     }
 }
 

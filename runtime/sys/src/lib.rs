@@ -51,6 +51,7 @@ pub mod stack;
 pub mod start;
 pub mod stdio;
 pub mod unotify;
+pub mod userfault;
 pub mod worker;
 
 #[cfg(feature = "alloc")]

@@ -63,6 +63,8 @@ pub mod nr {
     pub const RECVMSG: usize = 47;
     /// semtimedop(2)
     pub const SEMTIMEDOP: usize = 220;
+    /// userfaultfd(2)
+    pub const USERFAULTFD: usize = 323;
 }
 
 /// Numbers of system calls that rustix does not wrap.
@@ -120,6 +122,8 @@ pub mod nr {
     pub const RECVMSG: usize = 212;
     /// semtimedop(2)
     pub const SEMTIMEDOP: usize = 192;
+    /// userfaultfd(2)
+    pub const USERFAULTFD: usize = 282;
 }
 
 /// clone3(2), Linux 5.3; the same number on every architecture.

@@ -24,6 +24,7 @@ fn restore(invocation: &Invocation<'_>) -> Result<i32, Failure> {
             lsm_profile: values.text(&LSM_PROFILE),
             lsm_mount_context: values.text(&LSM_MOUNT_CONTEXT),
             tcp_close: values.flag(&TCP_CLOSE),
+            eager: values.flag(&EAGER),
             waits: false,
             timeout: values
                 .text(&RESTORE_TIMEOUT)

@@ -375,6 +375,9 @@ pub const TCP_CLOSE: Opt = Opt::new(
     "--tcp-close",
     "restore open TCP connections as closed ones; for copies of a container",
 );
+/// Loads all memory before the program continues.
+pub const EAGER: Opt =
+    Opt::new("--eager", "load all memory before the program continues, not some of it afterwards");
 /// The longest time that criu may take.
 pub const RESTORE_TIMEOUT: Opt = Opt::new(
     "--timeout TIME",

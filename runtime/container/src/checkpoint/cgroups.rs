@@ -20,6 +20,9 @@ use super::images::Directory;
 use super::process::Process;
 use crate::Error;
 
+#[cfg(test)]
+mod tests;
+
 /// The image of the saved cgroups.
 const IMAGE: &str = "cgroup.img";
 /// A list of controllers that no hierarchy has. With an empty list of hierarchies, criu would save all hierarchies.
@@ -81,64 +84,4 @@ fn are_equal(roots: &[CgroupRoot], saved: &Cgroups) -> bool {
             };
             member.namespace_prefix == 0 && roots.iter().any(is_here)
         })
-}
-
-#[cfg(test)]
-mod tests {
-    use cgroup::{Controllers, Hierarchies, Hierarchy};
-
-    use super::*;
-
-    #[test]
-    fn only_the_own_cgroup_is_left_to_the_place_of_criu() {
-        use proto::messages::criu::{CgroupDirectory, CgroupHierarchy, CgroupMember, CgroupSet};
-        let root = |name: &str| CgroupRoot { controller: Some(name.into()), path: "/c".into() };
-        let roots = ["", "pids"].map(root);
-        let member = |name: &str, path: &str, namespace_prefix| CgroupMember {
-            name: name.into(),
-            path: path.into(),
-            namespace_prefix,
-        };
-        let set = |members: &[CgroupMember]| CgroupSet { members: members.to_vec() };
-        let saved = |sets: &[CgroupSet], children: &[CgroupDirectory]| {
-            let directories = [CgroupDirectory { children: children.to_vec() }].into();
-            Cgroups { sets: sets.to_vec(), hierarchies: [CgroupHierarchy { directories }].into() }
-        };
-        let own = set(&[member("", "/c", 0), member("pids", "/c", 0)]);
-        assert!(are_equal(&roots, &saved(&[own.clone()], &[])));
-        assert!(!are_equal(&roots, &saved(&[own.clone()], &[CgroupDirectory::default()])));
-        assert!(!are_equal(&roots, &saved(&[own.clone(), own], &[])));
-        for other in [member("", "/c", 2), member("", "/c/init", 0), member("memory", "/c", 0)] {
-            assert!(!are_equal(&roots, &saved(&[set(&[other])], &[])));
-        }
-        assert!(!are_equal(&roots, &Cgroups::default()));
-    }
-
-    fn location(unified: Option<&str>, legacy: &[&str]) -> Location {
-        let hierarchy = |name: &&str| Hierarchy {
-            controllers: Controllers::from_list(name),
-            mount: format!("/cg/{name}"),
-        };
-        let hierarchies = Hierarchies {
-            root: "/cg".into(),
-            unified: unified.map(String::from),
-            legacy: legacy.iter().map(hierarchy).collect(),
-        };
-        Location::resolve(&hierarchies, Some("/pod/c"), "c").unwrap()
-    }
-
-    #[test]
-    fn hierarchies_with_an_own_cgroup() {
-        let text = "5:name=systemd:/init.scope\n4:cpu,cpuacct:/pod/c\n3:memory:/pod/c\n2:pids:/\n0::/pod/c\n";
-        let hybrid = location(Some("/cg/unified"), &["cpu,cpuacct", "memory", "pids"]);
-        assert_eq!(own_hierarchies(Some(&hybrid), text), ["cpu,cpuacct", "memory", ""]);
-        assert_eq!(own_hierarchies(Some(&location(Some("/cg"), &[])), text), [""]);
-        assert_eq!(own_hierarchies(Some(&location(None, &["memory"])), text), ["memory"]);
-        assert_eq!(own_hierarchies(Some(&location(Some("/cg"), &[])), "0::/\n"), ["none"]);
-        assert_eq!(own_hierarchies(None, text), ["none"]);
-        let skipped = "3:memory:/user.slice\n2:pids:/pod/c\n0::/user.slice\n";
-        assert_eq!(own_hierarchies(Some(&hybrid), skipped), ["pids"]);
-        let moved = "3:memory:/docker/a/pod/c\n2:pids:/pod/cc\n0::/pod/c/init\n";
-        assert_eq!(own_hierarchies(Some(&hybrid), moved), ["memory", ""]);
-    }
 }

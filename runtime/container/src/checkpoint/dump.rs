@@ -21,7 +21,7 @@ use super::process::Process;
 use super::refused::{self, Joined, all_joined, refuse};
 use super::session::Session;
 use super::work::Work;
-use super::{cgroups, changes, entering, external_name, mounts, peers, published};
+use super::{cgroups, changes, entering, external_name, mounts, pages, peers, published};
 use crate::bundle::Bundle;
 use crate::directory::NOTIFY_DIRECTORY;
 use crate::state::Status;
@@ -62,16 +62,16 @@ impl Container {
             false => Mode::RWXG | Mode::RWXO,
         };
         let mask = umask(hidden);
-        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true, None, None);
+        let session = Session::begin(options.env, [null.as_fd(); 3], &[], true, None, None, None);
         umask(mask);
         let mut session = session?;
         tracking.check(&mut session, options.criu.pages.lazy, in_user_namespace)?;
-        let pages = &options.criu.pages;
+        let late = &options.criu.pages;
         // As with runc, --status-fd has no effect without lazy pages.
         let mut status = None;
-        if pages.lazy {
+        if late.lazy {
             session.require_lazy_pages()?;
-            status = pages.status_fd.map(|number| status_of(number, &session)).transpose()?;
+            status = late.status_fd.map(|number| status_of(number, &session)).transpose()?;
         }
         let images = Directory::make(options.criu.images)?;
         images.lock()?;
@@ -80,7 +80,7 @@ impl Container {
             images.check_closed()?;
         }
         tracking.check_parent(&self, &images)?;
-        let work = Work::make(options.criu.work, pages.lazy)?;
+        let work = Work::make(options.criu.work, late.lazy)?;
         let process = Process::open(self.init().ok_or(Error::NotRunning)?)?;
         let request = self.request(options, &spec, &session, &process)?;
         images.forget()?;
@@ -96,6 +96,7 @@ impl Container {
         };
         self.trace.point("checkpoint", self.id())?;
         entering::wait(&self)?;
+        pages::wait(&self)?;
         process.check()?;
         // criu receives a pid, and stops the process with this pid before it sends the notice `post-dump`. If init
         // still exists at that notice, the pid has belonged to init all the time.
@@ -127,7 +128,7 @@ impl Container {
                     let error = sys::Error::new("write", "the descriptor of --status-fd", error);
                     (options.warn.record)(&error.to_string());
                 }
-                let is_meant = pages.lazy && state == Status::Running;
+                let is_meant = late.lazy && state == Status::Running;
                 let resume = || self.resume_quietly();
                 guard = is_meant.then(|| Guard::post(&criu, resume)).transpose()?;
                 Ok(())

@@ -2,10 +2,15 @@
 
 use alloc::vec::Vec;
 
+#[cfg(test)]
+mod tests;
+
 /// The first bytes of all images that are not the inventory, and the magic numbers of types of images (criu's magic.h).
 const COMMON: [u8; 4] = 0x5456_4319_u32.to_le_bytes();
 /// The cgroups of the processes.
 pub(super) const CGROUPS: u32 = 0x5938_3330;
+/// The memory map of a process.
+pub(super) const MEMORY_MAP: u32 = 0x5608_4025;
 /// A user namespace.
 pub(super) const USER_NAMESPACE: u32 = 0x5547_4906;
 
@@ -19,21 +24,4 @@ pub(super) fn messages(image: &[u8], magic: u32) -> Option<Vec<&[u8]>> {
         rest = after;
     }
     rest.is_empty().then_some(messages)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn images_of_messages() {
-        let of = |rest: &[u8]| [&COMMON, &USER_NAMESPACE.to_le_bytes(), rest].concat();
-        let image = of(b"\x02\0\0\0ab\0\0\0\0");
-        let found = messages(&image, USER_NAMESPACE);
-        assert_eq!(found, Some([b"ab".as_slice(), b""].into()));
-        assert_eq!(messages(&image, CGROUPS), None);
-        assert_eq!(messages(&of(b"\x03\0\0\0ab"), USER_NAMESPACE), None);
-        assert_eq!(messages(&of(b"\x03\0\0"), USER_NAMESPACE), None);
-        assert_eq!(messages(&image[1..], USER_NAMESPACE), None);
-    }
 }

@@ -36,6 +36,8 @@ const MAGIC: [u8; 4] = 0x5831_3116_u32.to_le_bytes();
 const DESCRIPTORS: &str = "descriptors.json";
 /// The file in the images that says for which containers they are: lines `KEY=VALUE`, each an annotation that they have.
 pub(super) const FOR: &str = "for";
+/// The record of the pages that restored processes have accessed first.
+pub(super) const RECORD: &str = "touched";
 /// The file with the [`Sizes`]. Checkpoints of other runtimes have no such file.
 const SIZES: &str = "sizes.json";
 
@@ -288,9 +290,10 @@ impl Directory {
 
     /// Removes the inventory, so that the directory counts as incomplete until criu writes a new one. Also removes
     /// files that the next dump might not replace: the process tree, which a pre-dump does not write; the link to a
-    /// parent, which not every dump has; and the image of a user namespace, to which criu may give another name.
+    /// parent, which not every dump has; the image of a user namespace, to which criu may give another name; and the
+    /// record of accessed pages.
     pub fn forget(&self) -> Result<(), Error> {
-        for name in [INVENTORY, SIZES, TREE, PARENT, FOR] {
+        for name in [INVENTORY, SIZES, TREE, PARENT, FOR, RECORD] {
             self.remove(name)?;
         }
         let names = self.names()?;

@@ -19,7 +19,8 @@ use rustix::process::geteuid;
 use sys::Context;
 use sys::clone::CloneFlags;
 
-use super::session::{Session, find};
+use super::program::find;
+use super::session::Session;
 use crate::Error;
 use crate::cache::{Cache, DEFAULT_PATH, MOUNTS};
 
@@ -49,7 +50,8 @@ impl Examined {
         Some(examined)
     }
 
-    /// Mounts the file at its place in the current mount namespace. The empty file at that place stays on the host.
+    /// Mounts the file at its place in the current mount namespace. The host has an empty file there until
+    /// [`Self::hide`] is called.
     pub fn show(&self) -> Result<(), Errno> {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = open_tree(CWD, self.0.as_str(), flags)?;
@@ -62,6 +64,13 @@ impl Examined {
         let both =
             MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
         move_mount(&tree, c"", &place, c"", both)
+    }
+
+    /// Removes the empty file. If another restore needs it at this moment, its criu examines the kernel.
+    pub fn hide(&self) {
+        if stat(FILE).is_ok_and(|stat| stat.st_size == 0) {
+            let _ = unlinkat(CWD, FILE, AtFlags::empty());
+        }
     }
 }
 
@@ -88,7 +97,7 @@ fn examine(env: sys::Args) -> Result<OwnedFd, Errno> {
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     mount("tmpfs", DIRECTORY, "tmpfs", MountFlags::NOSUID, c"mode=700,size=64k")?;
-    let session = Session::begin(env, [null.as_fd(); 3], &[], true, None, None);
+    let session = Session::begin(env, [null.as_fd(); 3], &[], true, None, None, None);
     let mut session = session.map_err(|_| Errno::NOSYS)?;
     session.features().map_err(|_| Errno::NOSYS)?;
     openat(CWD, FILE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())

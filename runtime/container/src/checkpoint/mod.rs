@@ -16,14 +16,18 @@ mod format;
 mod guard;
 mod id_maps;
 mod images;
+mod joined;
 mod kernel;
+mod keyring;
 mod log;
 mod mountinfo;
 mod mounts;
 mod notices;
 mod options;
+mod pages;
 mod peers;
 mod process;
+mod program;
 mod published;
 mod refused;
 mod restore;
@@ -31,6 +35,7 @@ mod session;
 mod sharing;
 mod stage;
 mod tracking;
+mod untar;
 mod waiting;
 mod wide;
 mod work;
@@ -40,12 +45,14 @@ pub(crate) use mountinfo::unescape;
 pub use options::{
     CheckpointOptions, CriuOptions, Pages, RestoreOptions, cgroups_mode, default_images,
 };
+pub(crate) use pages::wait as await_pages;
+pub use program::PROGRAM;
 pub use published::names_checkpoint;
 pub(crate) use published::{ANNOTATION, Published};
 pub(crate) use restore::restore_waiting;
 pub use restore::{restore, restore_from};
-pub use session::PROGRAM;
 pub use tracking::Tracking;
+pub use untar::untar;
 
 /// Returns the name of a joined namespace in the images, by runc's rule.
 fn external_name(kind: &str) -> alloc::string::String {

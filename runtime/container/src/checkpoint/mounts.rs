@@ -22,6 +22,9 @@ use super::process::Process;
 use super::{c_string, mountinfo};
 use crate::Error;
 
+#[cfg(test)]
+mod tests;
+
 /// The name in the images of the device that covers masked files.
 pub(super) const MASK: &str = "/dev/null";
 
@@ -219,33 +222,4 @@ pub(super) fn attach(tree: BorrowedFd<'_>, place: &str) -> Result<(), Error> {
     }
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     Ok(move_mount(tree, c"", CWD, place, flags).context("move_mount", place)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lies_below_a_bind_mount_is_outside() {
-        let bind = |recursive| Sort::Bind { recursive };
-        let places = [
-            (String::from("/data"), bind(true)),
-            (String::from("/data/tmp"), Sort::Own),
-            (String::from("/one"), bind(false)),
-            (String::from("/proc"), Sort::Own),
-        ];
-        for (point, expected) in [
-            ("/data", true),
-            ("/data/disk", true),
-            ("/database", false),
-            ("/data/tmp", false),
-            ("/data/tmp/x", false),
-            ("/one", true),
-            ("/one/two", false),
-            ("/proc/keys", false),
-            ("/", false),
-        ] {
-            assert_eq!(is_outside(&places, point), expected, "{point}");
-        }
-    }
 }

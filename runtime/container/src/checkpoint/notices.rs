@@ -12,6 +12,7 @@ use sys::Context;
 use sys::clone::{Child, CloneFlags};
 use sys::fs::c_path;
 
+use super::pages::Pages;
 use super::process::Process;
 use super::sharing::Originals;
 use crate::Error;
@@ -31,6 +32,8 @@ pub(super) struct Stages<'a> {
     pub originals: Originals,
     /// A pidfd of the container's init, once criu's first notice has named the process.
     pub begun: Option<OwnedFd>,
+    /// The server of the pages that are loaded late.
+    pub pages: Option<Pages>,
     /// The container's init, once it has been added to the record.
     pub child: Option<(Child, Header)>,
 }
@@ -46,6 +49,9 @@ impl Stages<'_> {
                 self.run_hooks(notice.pid)
             }
             "post-restore" => {
+                if let Some(pages) = &self.pages {
+                    pages.fetch(open(notice.pid)?.1.as_fd())?;
+                }
                 self.share_mounts(notice.pid)?;
                 self.add_to_record(notice.pid)
             }

@@ -125,6 +125,8 @@ pub struct RestoreOptions<'a> {
     pub lsm_mount_context: Option<&'a str>,
     /// Whether TCP connections are restored as closed ones.
     pub tcp_close: bool,
+    /// Whether all memory is loaded before the processes continue.
+    pub eager: bool,
     /// Whether the processes wait for `start`, stopped.
     pub waits: bool,
     /// The longest time that criu may take.

@@ -8,7 +8,7 @@ use spec::Spec;
 
 use super::images::{Directory, FOR};
 use super::options::{CriuOptions, Pages, RestoreOptions, cgroups_mode};
-use super::session;
+use super::program;
 use crate::options::CreateOptions;
 use crate::template::printable;
 use crate::{Error, Warn};
@@ -88,6 +88,7 @@ impl Published {
             lsm_mount_context: None,
             tcp_close: true,
             waits: true,
+            eager: false,
             timeout: None,
         })
     }
@@ -126,7 +127,7 @@ fn usable(name: &str, spec: &Spec<'_>, options: &CreateOptions<'_>) -> Result<St
     if allowed.is_empty() || !allowed.lines().all(is_for) {
         return Err("is not for this container (\"checkpoint --for\")".into());
     }
-    session::find(options.criu_env).map_err(|error| error.to_string())?;
+    program::find(options.criu_env).map_err(|error| error.to_string())?;
     Ok(path)
 }
 

@@ -8,15 +8,13 @@ use core::mem::ManuallyDrop;
 
 use cgroup::{Cgroup, ScopeRequest};
 use plan::{CgroupPlan, Plan};
-use proto::messages::criu::{InheritedFd, JoinedNamespace, Options, UserNamespace, cgroups, kind};
+use proto::messages::criu::{Options, UserNamespace, cgroups, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Access, CWD, Mode, OFlags, access, openat};
+use rustix::fs::{Access, access};
 use rustix::process::Pid;
 use spec::Spec;
 use sys::clone::{Child, CloneFlags};
-use sys::fs::c_path;
 use sys::stdio::{stderr, stdin, stdout};
-use sys::{Context, Errno};
 use trace::{PROGRAM, Phase};
 
 use super::cgroups::{are_those_of, cgroup_roots};
@@ -25,12 +23,13 @@ use super::images::Directory;
 use super::kernel::Examined;
 use super::notices::Stages;
 use super::options::RestoreOptions;
+use super::pages::{self, Late, Pages};
 use super::refused::{self, Joined, all_joined};
 use super::session::Session;
 use super::sharing::Originals;
 use super::stage::{Scene, Stage};
 use super::work::Work;
-use super::{changes, external_name, id_maps, waiting};
+use super::{changes, id_maps, joined, keyring, log, waiting};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
 use crate::create::Created;
@@ -44,6 +43,8 @@ use crate::store::Claim;
 use crate::{Container, Error, Store, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
+/// criu's level of errors and warnings. Its other messages take a tenth of the time of a restore.
+const WARNINGS: i32 = 2;
 /// criu's files in the directory of logs.
 const FILES: [&str; 2] = [LOG, "stats-restore"];
 
@@ -239,12 +240,11 @@ impl Restoration<'_> {
         let path = format!("{}/{}", context.store.path(), context.options.id);
         let examined = Examined::prepare(context.options.criu_env);
         let mut stage = Stage::enter(directory, &path, scene)?;
-        if let Some(examined) = examined {
-            // Without it, criu is slower, but works.
-            let _ = examined.show();
-        }
-        let restored = self.restore_on(&mut stage, scene, draft, console);
+        // Without them, criu is slower, but works.
+        let _ = examined.as_ref().map(Examined::show);
+        let restored = self.restore_on(directory, &mut stage, scene, draft, console);
         let left = stage.leave(directory);
+        examined.iter().for_each(Examined::hide);
         let (child, header, mut cgroup) = restored?;
         let released = left.and_then(|()| self.release_scope(cgroup.as_ref()));
         let done = released.and_then(|()| match self.options.waits {
@@ -263,21 +263,25 @@ impl Restoration<'_> {
 
     fn restore_on(
         &self,
+        directory: &OwnedFd,
         stage: &mut Stage,
         scene: Scene<'_>,
         draft: Draft<'_>,
         console: Console<'_>,
     ) -> Result<(Child, Header, Option<Cgroup>), Error> {
         let (options, context, trace) = (self.options, self.context, self.context.trace);
-        let external = self.external_namespaces()?;
+        let external = joined::external(&self.context.spec)?;
         let others: Vec<BorrowedFd<'_>> = external.iter().map(|(_, fd)| fd.as_fd()).collect();
         if !context.options.no_new_keyring {
-            join_keyring(context.options.id)?;
+            keyring::join(context.options.id)?;
         }
         let streams = [stdin(), stdout(), stderr()];
         let mut cgroup = self.make_cgroup(None)?;
         let (env, timeout) = (context.options.criu_env, options.timeout);
-        let mut session = Session::begin(env, streams, &others, false, timeout, cgroup.as_ref())?;
+        let tools = if self.ids.is_none() { stage.tools() } else { None };
+        let tools = tools.as_deref();
+        let mut session =
+            Session::begin(env, streams, &others, false, timeout, cgroup.as_ref(), tools)?;
         self.require(&session)?;
         if options.waits {
             session.require(40000, "a restore that waits for start")?;
@@ -302,11 +306,19 @@ impl Restoration<'_> {
         if let Some(hidden) = stage.expose(scene)? {
             self.refuse_hidden(&hidden)?;
         }
+        let late = if self.loads_late(&session)? { Some(Late::prepare(stage)?) } else { None };
         // Hooks, the console socket and the PID file are in this process's own mount namespace.
         stage.go_back()?;
+        let pages = match (&late, &cgroup, scene.cgroup) {
+            (Some(late), Some(cgroup), Some(location)) => {
+                Some(late.serve(&self.images, directory, cgroup, location)?)
+            }
+            _ => None,
+        };
+        let work = late.as_ref().map_or(&work, |late| &late.work);
         let roots = cgroup_roots(session.pid().as_raw_pid())?;
         let is_placed = cgroup.is_some() && are_those_of(&roots, &images);
-        let request = Options {
+        let mut request = Options {
             images_dir_fd: images.number(),
             work_dir_fd: work.number(),
             log_file: LOG.to_string(),
@@ -314,9 +326,10 @@ impl Restoration<'_> {
             evasive_devices: true,
             rst_sibling: true,
             external_mounts: stage.mounts.clone(),
+            lazy_pages: options.criu.pages.lazy || pages.is_some(),
             cgroup_roots: roots,
-            inherited_fds: self.inherited(&external),
-            joined_namespaces: self.joined_namespaces(),
+            inherited_fds: joined::inherited(&external, &self.streams),
+            joined_namespaces: joined::by_path(&self.context.spec),
             config_file: config_file(&context.spec),
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
@@ -329,6 +342,9 @@ impl Restoration<'_> {
             }),
             ..options.criu.to_criu()
         };
+        if pages.is_some() {
+            request.log_level = WARNINGS;
+        }
         let mut stages = Stages {
             context,
             plan: self.plan,
@@ -336,11 +352,16 @@ impl Restoration<'_> {
             console: Some(console),
             originals: Originals::open(core::mem::take(&mut stage.copied))?,
             begun: None,
+            pages,
             child: None,
         };
         trace.point("restore", context.options.id)?;
         let done =
             session.run(kind::RESTORE, request, &mut |notice, handed| stages.hear(notice, handed));
+        if let Some(late) = &late {
+            // A missing log is reported below.
+            let _ = self.work.collect(&late.work, &self.images, &FILES);
+        }
         let config = config_file(&context.spec);
         let explain = |trouble| self.work.explain(trouble, &self.images, LOG, &config);
         let done = done.map_err(explain);
@@ -349,8 +370,12 @@ impl Restoration<'_> {
             (context.options.warn.record)(&format!("criu's log remains in {path}: {error}"));
         }
         match (done, stages.child.take()) {
-            (Ok(_), Some((child, header))) => Ok((child, header, cgroup)),
+            (Ok(_), Some((child, header))) => {
+                stages.pages.into_iter().for_each(Pages::keep);
+                Ok((child, header, cgroup))
+            }
             (done, child) => {
+                stages.pages = None;
                 let child = child.map(|(child, _)| child.pidfd);
                 kill(child.into_iter().chain(stages.begun), cgroup.as_ref());
                 match done {
@@ -361,9 +386,21 @@ impl Restoration<'_> {
         }
     }
 
+    /// Returns whether the pages of the processes are loaded late, by a server of this program.
+    fn loads_late(&self, session: &Session) -> Result<bool, Error> {
+        let options = self.options;
+        let has_own_log = log::named_by(&config_file(&self.context.spec), LOG).is_some();
+        let is_excluded =
+            options.eager || options.criu.pages.lazy || self.ids.is_some() || has_own_log;
+        Ok(!is_excluded
+            && self.plan.cgroup.is_some()
+            && session.is(40000)
+            && pages::pays(&self.images)?)
+    }
+
     /// Fails if criu must open a file whose path is in `hidden`, a directory that criu cannot see.
     fn refuse_hidden(&self, hidden: &str) -> Result<(), Error> {
-        let namespaces = self.joined_namespaces();
+        let namespaces = joined::by_path(&self.context.spec);
         let files = namespaces.iter().map(|namespace| namespace.file.as_str());
         let config = config_file(&self.context.spec);
         match files.chain([config.as_str()]).find(|path| plan::is_at_or_below(path, hidden)) {
@@ -442,47 +479,6 @@ impl Restoration<'_> {
             _ => Ok(()),
         }
     }
-
-    /// Opens the joined namespaces that are external to criu; returns their names and files.
-    fn external_namespaces(&self) -> Result<Vec<(String, OwnedFd)>, Error> {
-        let mut external = Vec::new();
-        for (kind, path, joined) in all_joined(&self.context.spec) {
-            if joined == Joined::ByPath {
-                continue;
-            }
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            let file = match openat(CWD, path, flags, Mode::empty()) {
-                Err(Errno::NOENT) => {
-                    let text = format!("Requested {kind} namespace {path} does not exist");
-                    return Err(Error::Text(text));
-                }
-                file => file.context("open", path)?,
-            };
-            external.push((external_name(kind.proc_name()), file));
-        }
-        Ok(external)
-    }
-
-    /// Returns the namespaces that criu joins by path.
-    fn joined_namespaces(&self) -> Vec<JoinedNamespace> {
-        let all = all_joined(&self.context.spec);
-        all.filter(|(_, _, joined)| *joined == Joined::ByPath)
-            .map(|(kind, path, _)| JoinedNamespace {
-                kind: kind.proc_name().to_string(),
-                file: path.to_string(),
-            })
-            .collect()
-    }
-
-    /// Returns the descriptors that criu inherits: pipes of the standard streams, and joined namespaces.
-    fn inherited(&self, external: &[(String, OwnedFd)]) -> Vec<InheritedFd> {
-        // The descriptors of the namespaces follow the standard streams and the socket.
-        let namespaces = (4..).zip(external);
-        let namespaces = namespaces.map(|(fd, (key, _))| (key.clone(), fd));
-        let pipes = (0..3).zip(&self.streams).filter(|(_, stream)| stream.contains("pipe:"));
-        let pipes = pipes.map(|(fd, stream)| (stream.clone(), fd));
-        pipes.chain(namespaces).map(|(key, fd)| InheritedFd { key, fd: Some(fd) }).collect()
-    }
 }
 
 /// Kills init and the processes in the cgroup after a failed restore. Dropping the cgroup then removes it, unless it
@@ -496,18 +492,4 @@ fn kill(inits: impl IntoIterator<Item = OwnedFd>, cgroup: Option<&Cgroup>) {
     // If the cgroup existed before the restore, it was empty then. So criu and its descendants are the only processes
     // in it.
     let _ = cgroup.map(Cgroup::end_processes);
-}
-
-/// Joins a new session keyring, so that the container's processes do not inherit the caller's keyring from criu.
-fn join_keyring(id: &str) -> Result<(), Error> {
-    let name = c_path(format!("_ses.{id}")).context("join keyring of", id)?;
-    match sys::keyring::join_session(&name) {
-        Ok(key) => {
-            // A failure is ignored, as in init.
-            let _ = sys::keyring::allow_owner_search(key);
-            Ok(())
-        }
-        Err(Errno::NOSYS) => Ok(()),
-        Err(errno) => Err(sys::Error::new("keyctl", "session keyring", errno).into()),
-    }
 }

@@ -1,6 +1,5 @@
 //! `criu swrk`: a criu process that serves one client over a socket and ends with the connection.
 
-use alloc::ffi::CString;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -11,7 +10,6 @@ use cgroup::Cgroup;
 use proto::messages::criu::{Features, Notice, Options, Request, Response, kind};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -22,10 +20,9 @@ use sys::signal::{SignalSet, read_signal, signalfd};
 use sys::spawn::{Program, spawn};
 use sys::wait::Deadline;
 
+use super::program::{PROGRAM, find};
 use crate::Error;
 
-/// The environment variable that contains criu's path.
-pub const PROGRAM: &str = "DAYFLY_CRIU";
 /// The oldest criu that reports its version.
 const OLDEST: i32 = 30000;
 /// The largest size of an answer, in bytes.
@@ -81,6 +78,7 @@ impl Session {
     /// signals. criu is killed if it has not finished after `timeout`.
     ///
     /// criu is started in `cgroup` if the kernel can do so: to move it there later takes an RCU grace period.
+    /// criu finds programs in the directory `tools` first.
     ///
     /// # Errors
     /// If criu is missing or too old.
@@ -91,6 +89,7 @@ impl Session {
         own_group: bool,
         timeout: Option<Duration>,
         cgroup: Option<&Cgroup>,
+        tools: Option<&str>,
     ) -> Result<Self, Error> {
         let deadline = timeout.map(|timeout| {
             let reason = format!("it has not finished within {timeout:?} (--timeout)");
@@ -108,7 +107,14 @@ impl Session {
         sys::signal::reset_sigchld();
         let fds: Vec<BorrowedFd<'_>> =
             streams.into_iter().chain([theirs.as_fd()]).chain(others.iter().copied()).collect();
-        let envp: Vec<_> = env.environment().collect();
+        let mut envp: Vec<_> = env.environment().collect();
+        let search = tools.zip(env.env("PATH"));
+        let search = search.map(|(tools, path)| super::c_string(&format!("PATH={tools}:{path}")));
+        let search = search.transpose()?;
+        if let Some(search) = &search {
+            envp.retain(|variable| !variable.to_bytes().starts_with(b"PATH="));
+            envp.push(search);
+        }
         let entrances = match cgroup {
             Some(cgroup) => cgroup.entrances(true)?,
             None => Vec::new(),
@@ -474,26 +480,4 @@ fn no_version(path: &str, why: &str) -> Error {
     Error::Text(format!(
         "CRIU version check failed: {path} does not report its version: 3.0 or newer is required: {why}"
     ))
-}
-
-/// Returns criu's path: the variable's value, or `criu` from the search path.
-pub(super) fn find(env: sys::Args) -> Result<CString, Error> {
-    let named = env.env(PROGRAM).filter(|path| !path.is_empty());
-    let path = match named {
-        Some(path) => Some(String::from(path)),
-        None => {
-            let directories = env.env("PATH").unwrap_or_default().split(':');
-            let paths = directories
-                .filter(|directory| directory.starts_with('/'))
-                .map(|directory| format!("{directory}/criu"));
-            paths.into_iter().find(|path| access(path.as_str(), Access::EXEC_OK).is_ok())
-        }
-    };
-    let path = path.ok_or_else(|| {
-        Error::Text(format!(
-            "CRIU version check failed: exec: \"criu\": executable file not found in $PATH: \
-             criu 3.0 or newer is needed, in $PATH or named by ${PROGRAM}"
-        ))
-    })?;
-    CString::new(path).map_err(|_| Error::text("criu: a NUL byte in its path"))
 }

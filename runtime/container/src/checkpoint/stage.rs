@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use plan::step::Propagation;
 use proto::messages::criu::ExternalMount;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdir, openat, stat};
+use rustix::fs::{CWD, Mode, OFlags, chmod, fstat, mkdir, openat, readlinkat, stat};
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
     mount_bind_recursive, mount_change, move_mount, open_tree, unmount,
@@ -32,6 +32,8 @@ use super::{c_string, mountinfo, wide};
 use crate::directory::remove_directory;
 use crate::{Error, Unless as _};
 
+/// The link to this program.
+const EXECUTABLE: &str = "/proc/self/exe";
 /// The subdirectory of the container's directory in which the mounts are attached.
 const NAME: &str = "restore";
 
@@ -139,6 +141,29 @@ impl Stage {
         Ok(Some(place))
     }
 
+    /// Makes a directory in which this program has the name `tar`. Returns `None` if that is not possible.
+    pub fn tools(&self) -> Option<String> {
+        let path = format!("{}/tools", self.base);
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        // The link itself leads to the original mount namespace.
+        let program = readlinkat(CWD, EXECUTABLE, Vec::new()).ok()?;
+        let program = open_tree(CWD, program.as_c_str(), flags).ok()?;
+        let (found, own) = (fstat(&program).ok()?, stat(EXECUTABLE).ok()?);
+        if (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino) {
+            return None;
+        }
+        mkdir(path.as_str(), MADE).ok()?;
+        attach(program.as_fd(), &format!("{path}/tar")).ok()?;
+        Some(path)
+    }
+
+    /// Makes a directory for criu's logs and sockets that no other restore uses.
+    pub fn work(&self) -> Result<Directory, Error> {
+        let path = format!("{}/work", self.base);
+        mkdir(path.as_str(), Mode::RWXU).context("mkdir", path.as_str())?;
+        Directory::open(&path)
+    }
+
     /// Returns to the original mount namespace, and removes the directory that `enter` created.
     pub fn leave(mut self, container: &OwnedFd) -> Result<(), Error> {
         self.go_back()?;
@@ -167,7 +192,7 @@ impl Stage {
             mounts::path_of(found.as_fd())?
         };
         let data =
-            if scene.in_user_namespace { c"mode=711,size=64k" } else { c"mode=700,size=64k" };
+            if scene.in_user_namespace { c"mode=711,size=64k" } else { c"mode=700,size=64m" };
         mount("tmpfs", base.as_str(), "tmpfs", MountFlags::NOSUID, data)
             .context("mount tmpfs", base.as_str())?;
         mount_change(base.as_str(), MountPropagationFlags::PRIVATE)
@@ -190,7 +215,7 @@ impl Stage {
             let attr = MountAttr { set: attr::RDONLY, ..MountAttr::default() };
             mount_setattr(root.as_fd(), false, &attr).context("mount_setattr", "root")?;
         }
-        wide::make_source(&self.root)
+        wide::make_source(&self.root, &mountinfo::read("/proc/self/mountinfo")?)
     }
 
     fn bind_root(&self, place: &str, rootfs: &str) -> Result<(), Error> {
@@ -270,8 +295,9 @@ impl Stage {
                 && sort(spec, bundle, rootfs, index) == Sort::Cgroups
             {
                 let changes = propagation_of(scene, Some(mount))?;
+                let table = mountinfo::read("/proc/self/mountinfo")?;
                 for bound in cgroup.iter().flat_map(|at| mounts::cgroups(at, &place)) {
-                    wide::make_source(&bound.value)?;
+                    wide::make_source(&bound.value, &table)?;
                     let (place, source) = (bound.key.clone(), bound.value.clone());
                     self.copied.push(Copied { place, source, changes: changes.clone() });
                     self.mounts.push(bound);

@@ -54,7 +54,7 @@ pub(super) fn source(
         unmount(place, UnmountFlags::DETACH).context("umount", place)?;
         rmdir(place).context("rmdir", place)?;
     }
-    make_source(&mount.point)?;
+    make_source(&mount.point, &mountinfo::read("/proc/self/mountinfo")?)?;
     Ok(mount.point.clone())
 }
 
@@ -67,12 +67,11 @@ fn is_open(place: &str, below: &str) -> bool {
     })
 }
 
-/// Makes the mount in which `path` lies a source from which criu can copy the propagation.
+/// Makes the mount in which `path` lies, by the mount table, a source from which criu can copy the propagation.
 ///
 /// # Errors
-/// If the mount table cannot be read, or the mount cannot be changed.
-pub(super) fn make_source(path: &str) -> Result<(), Error> {
-    let table = mountinfo::read("/proc/self/mountinfo")?;
+/// If the mount cannot be changed.
+pub(super) fn make_source(path: &str, table: &[Line]) -> Result<(), Error> {
     let above = table.iter().filter(|line| plan::is_at_or_below(path, &line.point));
     let Some(mount) = above.max_by_key(|line| line.point.len()) else { return Ok(()) };
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;

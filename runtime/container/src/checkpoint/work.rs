@@ -80,6 +80,23 @@ impl Work {
         })
     }
 
+    /// Copies criu's files of these names from its own directory. A missing file is no error.
+    pub fn collect(
+        &self,
+        own: &Directory,
+        images: &Directory,
+        names: &[&'static str],
+    ) -> Result<(), Error> {
+        for name in names {
+            match own.read(name, log::LONGEST) {
+                Ok(bytes) => self.of_criu(images).write(name, &bytes)?,
+                Err(Error::System(error)) if error.errno == Errno::NOENT => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Moves criu's files of these names to the directory of another user, if there is one. A missing file is no error.
     pub fn hand_over(&self, images: &Directory, names: &[&'static str]) -> Result<(), Error> {
         let Self::Foreign(directory) = self else { return Ok(()) };

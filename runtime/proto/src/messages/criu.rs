@@ -236,6 +236,24 @@ message! {
         2 => hierarchies: Vec<CgroupHierarchy>,
     }
 
+    /// `pagemap_head`: the first message of the image of a process's memory map (images/pagemap.proto).
+    pub struct MemoryMap {
+        /// The number of the image with the pages.
+        1 => pages: u32,
+    }
+
+    /// `pagemap_entry`: a range of pages.
+    pub struct PageRange {
+        /// The address of the first page.
+        1 => address: u64,
+        /// The number of pages, in images of older versions of criu.
+        2 => fewer_pages: u32,
+        /// Where the pages are, and whether they may be loaded late.
+        4 => flags: u32,
+        /// The number of pages.
+        5 => pages: u64,
+    }
+
     /// `criu_features`: optional features of the kernel that criu can use.
     pub struct Features {
         /// Whether the kernel tracks which pages were written (CONFIG_MEM_SOFT_DIRTY).

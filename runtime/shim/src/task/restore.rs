@@ -135,6 +135,7 @@ impl Saved {
             lsm_profile: None,
             lsm_mount_context: None,
             tcp_close: false,
+            eager: false,
             waits: false,
             timeout: None,
         };

@@ -41,7 +41,14 @@ to: they determine which processes are created, and with which privileges.",
             &[&BUNDLE, &CONFIG, &IMAGE_PATH, &WORK_PATH, &CONSOLE_SOCKET, &DETACH, &PID_FILE],
             &[&NO_SUBREAPER, &NO_PIVOT, &LAYERS, &STORE, &USERNS, &ROOTFS_MODE, &EPHEMERAL],
             &[&EPHEMERAL_SIZE, &SHELL_JOB, &FILE_LOCKS, &EXT_UNIX_SK, &TCP_ESTABLISHED, &TCP_CLOSE],
-            &[&RESTORE_TIMEOUT, &MANAGE_CGROUPS_MODE, &EMPTY_NS, &LSM_PROFILE, &LSM_MOUNT_CONTEXT],
+            &[
+                &EAGER,
+                &RESTORE_TIMEOUT,
+                &MANAGE_CGROUPS_MODE,
+                &EMPTY_NS,
+                &LSM_PROFILE,
+                &LSM_MOUNT_CONTEXT,
+            ],
             &[&AUTO_DEDUP, &LAZY_PAGES],
         ])
         .examples(&[(

@@ -1,0 +1,174 @@
+//! Memory that arrives while the restored program already runs, and the record of what it accesses first.
+
+use super::Saved;
+use dayfly_tests::bed::Bed;
+use dayfly_tests::case;
+use dayfly_tests::criu;
+use dayfly_tests::runner::Case;
+use dayfly_tests::wait;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+dayfly_tests::subject!(Runtime, CASES);
+
+const CASES: &[Case] = &[
+    case!(memory_arrives_late).needs(criu::lacking).unlike_runc(),
+    case!(all_memory_at_once).needs(criu::lacking).unlike_runc(),
+    case!(saved_and_paused_before_it_has_arrived).needs(criu::lacking).unlike_runc(),
+    case!(killed_server).needs(criu::lacking).unlike_runc().alone(),
+    case!(killed_with_its_container).needs(criu::lacking).unlike_runc().alone(),
+    case!(damaged_record).needs(criu::lacking).unlike_runc(),
+];
+
+/// Random bytes of the program's memory, before they are encoded.
+const HELD: u32 = 6_000_000;
+
+/// Starts a container that counts, and compares its memory with a checksum each time, in a process of its own. A wrong
+/// page makes the file `bad`.
+fn checking(bed: &Bed) -> Saved<'_> {
+    let script = format!(
+        "exec </dev/null >/dev/null 2>&1; held=$(head -c {HELD} /dev/urandom | base64); \
+         sum() {{ echo \"$held\" | md5sum; }}; good=$(sum); i=0; \
+         while :; do [ \"$(sum)\" = \"$good\" ] || : >/bad; \
+         i=$((i+1)); echo $i >/n.new; mv /n.new /n; usleep 1000; done"
+    );
+    let saved = Saved::running(bed.bundle().sh(&script));
+    saved.counts();
+    saved
+}
+
+/// Asserts that the memory is complete, at once and when all of it has arrived.
+#[track_caller]
+fn is_good(saved: &Saved<'_>) {
+    saved.counts();
+    let lock = lock(saved);
+    wait::until_true("all pages", || !lock.exists());
+    saved.counts();
+    saved.counts();
+    assert!(!saved.c.bundle.join("rootfs/bad").exists(), "memory has changed");
+}
+
+/// Returns the file that exists until all pages are loaded.
+fn lock(saved: &Saved<'_>) -> PathBuf {
+    saved.c.bed.root().join(&saved.c.id).join("pages")
+}
+
+fn record(saved: &Saved<'_>) -> PathBuf {
+    saved.images.join("touched")
+}
+
+/// Returns the processes that load the pages, the oldest first.
+fn servers(saved: &Saved<'_>) -> Vec<Pid> {
+    let is_own = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        line.is_ok_and(|line| {
+            line.contains("restore") && line.ends_with(&format!("{}\0", saved.c.id))
+        })
+    };
+    let names = fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.to_str()?.parse().ok());
+    let mut pids: Vec<i32> = pids.filter(is_own).collect();
+    pids.sort_unstable();
+    pids.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+fn memory_arrives_late(bed: &Bed) {
+    let saved = checking(bed);
+    saved.checkpoint(&[]).ok();
+    saved.restore(&[]).ok();
+    is_good(&saved);
+    let recorded = fs::metadata(record(&saved)).expect("a record").len();
+    assert!(recorded > 100, "{recorded} bytes");
+    for _ in 0..3 {
+        saved.delete_force().ok();
+        saved.restore(&[]).ok();
+        is_good(&saved);
+    }
+    // A new checkpoint in the same directory needs another record.
+    saved.checkpoint(&[]).ok();
+    assert!(!record(&saved).exists());
+    saved.restore(&[]).ok();
+    is_good(&saved);
+    assert!(record(&saved).exists());
+}
+
+fn all_memory_at_once(bed: &Bed) {
+    let saved = checking(bed);
+    saved.checkpoint(&[]).ok();
+    saved.restore(&["--eager"]).ok();
+    assert!(!lock(&saved).exists());
+    is_good(&saved);
+    assert!(!record(&saved).exists());
+    // A program with little memory.
+    let small = Saved::counting(bed);
+    small.cycle();
+    small.counts();
+    assert!(!record(&small).exists());
+}
+
+fn saved_and_paused_before_it_has_arrived(bed: &Bed) {
+    let saved = checking(bed);
+    saved.checkpoint(&[]).ok();
+    for _ in 0..2 {
+        saved.restore(&[]).ok();
+        saved.checkpoint(&[]).ok();
+    }
+    saved.restore(&[]).ok();
+    saved.c.id_call("pause", &[], &[]).run().ok();
+    saved.c.id_call("resume", &[], &[]).run().ok();
+    is_good(&saved);
+}
+
+/// If one of the two processes that load the pages is killed, the other one kills the program, which would read zeros.
+fn killed_server(bed: &Bed) {
+    let saved = checking(bed);
+    saved.checkpoint(&[]).ok();
+    for round in 0..8 {
+        // Without a record, the pages arrive one second later.
+        let _ = fs::remove_file(record(&saved));
+        saved.restore(&[]).ok();
+        std::thread::sleep(Duration::from_millis(round / 2 * 30));
+        let servers = servers(&saved);
+        assert_eq!(servers.len(), 2, "a guard and a server");
+        kill_process(servers[round as usize % 2], Signal::KILL).expect("kill");
+        saved.c.wait_status("stopped");
+        assert!(!saved.c.bundle.join("rootfs/bad").exists(), "memory has changed");
+        saved.c.delete().ok();
+        saved.c.assert_gone("a container without its pages");
+    }
+    saved.restore(&[]).ok();
+    is_good(&saved);
+}
+
+fn killed_with_its_container(bed: &Bed) {
+    let saved = checking(bed);
+    saved.checkpoint(&[]).ok();
+    for round in 0..12 {
+        saved.restore(&[]).ok();
+        std::thread::sleep(Duration::from_millis(round * 10));
+        if round % 2 == 0 {
+            saved.delete_force().ok();
+        } else {
+            saved.c.kill("KILL").ok();
+            saved.c.wait_status("stopped");
+            saved.c.delete().ok();
+        }
+        saved.c.assert_gone("a container with its pages");
+        wait::until_true("the end of the server", || servers(&saved).is_empty());
+    }
+}
+
+fn damaged_record(bed: &Bed) {
+    let saved = checking(bed);
+    saved.checkpoint(&[]).ok();
+    let words = [1_u64, 0, u64::MAX - 4095].map(u64::to_le_bytes);
+    let wrong = [b"touched1".as_slice(), words.as_flattened()].concat();
+    for text in [b"".as_slice(), b"touched1 and more", &wrong] {
+        fs::write(record(&saved), text).expect("write");
+        saved.restore(&[]).ok();
+        is_good(&saved);
+        saved.delete_force().ok();
+    }
+}
