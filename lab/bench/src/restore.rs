@@ -9,8 +9,10 @@
 //! | `statistics` | criu's own statistics |
 //!
 //! Each runtime saves a container of each program once. In every round, each runtime starts such a
-//! container, restores the saved container, and starts a container with nothing to load. The last
-//! start shows for which warm-up times a restore is faster than a start.
+//! container, restores the saved container twice, and starts a container with nothing to load. The
+//! first restore loads all memory before the program continues, the second one only the pages that
+//! the program accesses first, if the runtime can do so. The last start shows for which warm-up
+//! times a restore is faster than a start.
 
 mod program;
 mod ready;
@@ -135,16 +137,19 @@ impl Restore {
             let saved = saved[at].as_ref().ok_or_else(nothing)?;
             let (_, _, cold) = started(stand, &entrants[at], Some(program))?;
             interrupt::check()?;
-            let restored = saved.restore();
+            let whole = saved.restore(true);
+            saved.container.discard();
+            let restored = saved.restore(false);
+            saved.settle();
             saved.container.discard();
             let (_, _, bare) = started(stand, &entrants[at], None)?;
-            Ok([cold, restored?, bare])
+            Ok([cold, whole?, restored?, bare])
         })?;
         let steps = program.steps();
         let steps = steps.each_ref().map(String::as_str);
         let series = series_by_step(entrants, &steps, Duration::ZERO, &samples);
         let parts = saved.iter().zip(&samples).filter_map(|(saved, samples)| {
-            let ready = samples.iter().map(|[_, restored, _]| restored.wall.as_secs_f64() * 1e6);
+            let ready = samples.iter().map(|[_, _, restored, _]| restored.wall.as_secs_f64() * 1e6);
             saved.as_ref()?.parts(program.name, median(&mut ready.collect::<Vec<_>>()))
         });
         Ok((series, parts.collect()))
@@ -170,9 +175,14 @@ fn started<'a>(
 
 impl Program {
     /// Returns the names of the samples of one round.
-    fn steps(&self) -> [String; 3] {
+    fn steps(&self) -> [String; 4] {
         let of = |what: &str| format!("{}, {what}", self.name);
-        [of("started until ready"), of("restored until ready"), of("a shell instead")]
+        [
+            of("started until ready"),
+            of("restored with all memory until ready"),
+            of("restored until ready"),
+            of("a shell instead"),
+        ]
     }
 }
 
@@ -182,7 +192,7 @@ fn median_us(rows: &[Row], step: &str, runtime: &str) -> Option<f64> {
 }
 
 fn pay(rows: &[Row], program: &Program, runtime: &str) -> Option<Pays> {
-    let [_, restored, bare] = program.steps();
+    let [_, _, restored, bare] = program.steps();
     let from_us = median_us(rows, &restored, runtime)? - median_us(rows, &bare, runtime)?;
     Some(Pays { runtime: runtime.to_owned(), program: program.name, from_ms: from_us / 1e3 })
 }

@@ -190,9 +190,13 @@ impl Container<'_> {
     ///
     /// # Errors
     /// The runtime can't be executed.
-    pub fn begin_restore(&self, images: &Path, work: &Path) -> Result<Child, Error> {
+    pub fn begin_restore(&self, images: &Path, work: &Path, eagerly: bool) -> Result<Child, Error> {
         self.made.set(true);
-        let options = [CGROUPS, "--detach", "--pid-file", &self.pid_file()];
+        let pid_file = self.pid_file();
+        let mut options = vec![CGROUPS, "--detach", "--pid-file", &pid_file];
+        if eagerly && self.entrant.runtime.is_dayfly() {
+            options.push("--eager");
+        }
         let mut command = self.command("restore", &options);
         command.arg("--image-path").arg(images).arg("--work-path").arg(work);
         command.arg("--bundle").arg(&self.bundle).arg(&self.id);

@@ -15,6 +15,8 @@ pub(crate) struct Saved<'a> {
     work: PathBuf,
     deadline: Duration,
     runtime: String,
+    /// Whether the runtime is dayfly.
+    is_own: bool,
     statistics: RefCell<Vec<RestoreStatistics>>,
 }
 
@@ -34,20 +36,32 @@ impl<'a> Saved<'a> {
         container.checkpoint(&images)?;
         container.discard();
         let (runtime, statistics) = (racer.name.clone(), RefCell::default());
-        let deadline = stand.deadline;
-        Ok(Self { container, reports, images, work, deadline, runtime, statistics })
+        let (deadline, is_own) = (stand.deadline, racer.runtime.is_dayfly());
+        Ok(Self { container, reports, images, work, deadline, runtime, is_own, statistics })
     }
 
-    /// Restores the container, and waits until its program is ready. The container stays.
+    /// Restores the container, and waits until its program is ready. The container stays. With `eagerly`, all memory is
+    /// loaded first, which other runtimes than dayfly always do.
     ///
     /// # Errors
     /// Errors of the harness itself; the runtime's.
-    pub(crate) fn restore(&self) -> Result<Sample, Error> {
-        let begin = || self.container.begin_restore(&self.images, &self.work);
+    pub(crate) fn restore(&self, eagerly: bool) -> Result<Sample, Error> {
+        let begin = || self.container.begin_restore(&self.images, &self.work, eagerly);
         let learn = |end| self.container.started_by("restore", end).map(drop);
         let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn);
-        self.statistics.borrow_mut().extend(read_statistics(&self.work));
+        if !eagerly {
+            self.statistics.borrow_mut().extend(read_statistics(&self.work));
+        }
         sample
+    }
+
+    /// Waits until dayfly has recorded which pages the program accesses, one second after the first restore.
+    pub(super) fn settle(&self) {
+        let since = Instant::now();
+        let is_recorded = || !self.is_own || self.images.join("touched").exists();
+        while !is_recorded() && since.elapsed() < RECORDED {
+            std::thread::sleep(RECORDED / 20);
+        }
     }
 
     /// Kills the restored program, and removes the container. Unlike [`Container::discard`], any thread may do this.
@@ -77,6 +91,8 @@ impl<'a> Saved<'a> {
     }
 }
 
+/// The longest time until the accessed pages are recorded. There is no record of a program with little memory.
+const RECORDED: Duration = Duration::from_secs(2);
 /// The file of the statistics in criu's work directory.
 const FILE: &str = "stats-restore";
 /// criu's log in the work directory; dayfly and runc give it this name.

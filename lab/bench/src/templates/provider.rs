@@ -94,7 +94,7 @@ impl<'a> Provider<'a> {
     /// As [`Self::prepare`].
     pub(super) fn answer(&mut self) -> Result<Duration, Error> {
         if let Some(saved) = self.saved.first() {
-            let sample = saved.restore();
+            let sample = saved.restore(false);
             saved.container.discard();
             return Ok(sample?.wall);
         }
@@ -124,7 +124,7 @@ impl<'a> Provider<'a> {
     fn look(&self) -> Result<(Held, Held), Error> {
         let of = |container: &Container<'_>| Ok(held(&namespace(container.first_process()?)));
         if let Some(saved) = self.saved.first() {
-            let running = saved.restore().and_then(|_| of(&saved.container));
+            let running = saved.restore(false).and_then(|_| of(&saved.container));
             saved.container.discard();
             return Ok((Held::default(), running?));
         }
@@ -167,7 +167,7 @@ pub(super) fn burst(
             provider.saved.iter_mut(),
             0..count,
             |saved: &mut &mut Saved<'_>, _| {
-                let sample = saved.restore()?;
+                let sample = saved.restore(false)?;
                 saved.end()?;
                 Ok(sample.wall)
             },
