@@ -28,6 +28,8 @@ pub use schedule::Workload;
 
 use crate::burst;
 use crate::harness::*;
+use crate::restore::environment;
+use crate::session::all;
 use agent::Agent;
 use arguments::{Arrivals, MINUTES, Policy, Regular};
 use meter::By;
@@ -130,6 +132,15 @@ impl AddAssign for Cost {
 }
 
 impl Experiment for Faas {
+    fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
+        let mut entrants = all(common)?;
+        if self.has_checkpoints() {
+            let environment = environment(None)?;
+            entrants.iter_mut().for_each(|entrant| entrant.environment.clone_from(&environment));
+        }
+        Ok(entrants)
+    }
+
     fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {
         if !common.program.is_empty() {
             bail!("faas runs its own program in containers: leave PROGRAM out");

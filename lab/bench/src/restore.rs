@@ -19,7 +19,7 @@ mod ready;
 mod saved;
 
 pub(crate) use program::Program;
-pub(crate) use saved::Saved;
+pub(crate) use saved::{Saved, await_record};
 
 use crate::harness::*;
 use crate::process::Sample;

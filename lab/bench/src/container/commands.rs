@@ -185,12 +185,18 @@ impl Container<'_> {
         self.execute("checkpoint", command)
     }
 
-    /// Starts `restore --detach` without waiting for its end. criu's logs and statistics are written to `work`. Call
+    /// Starts `restore --detach` without waiting for its end, with these standard streams. criu's logs and statistics are
+    /// written to `work`. Call
     /// [`Self::started_by`] when the command ends.
     ///
     /// # Errors
     /// The runtime can't be executed.
-    pub fn begin_restore(&self, images: &Path, work: &Path, eagerly: bool) -> Result<Child, Error> {
+    pub fn begin_restore(
+        &self,
+        (images, work): (&Path, &Path),
+        eagerly: bool,
+        streams: Option<(Stdio, Stdio)>,
+    ) -> Result<Child, Error> {
         self.made.set(true);
         let pid_file = self.pid_file();
         let mut options = vec![CGROUPS, "--detach", "--pid-file", &pid_file];
@@ -200,6 +206,9 @@ impl Container<'_> {
         let mut command = self.command("restore", &options);
         command.arg("--image-path").arg(images).arg("--work-path").arg(work);
         command.arg("--bundle").arg(&self.bundle).arg(&self.id);
+        if let Some((stdin, stdout)) = streams {
+            command.stdin(stdin).stdout(stdout);
+        }
         self.spawn("restore", command)
     }
 

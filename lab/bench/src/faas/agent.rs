@@ -5,11 +5,13 @@
 //! input with a timeout: nothing arrives there before the invocation is done. This needs no other process, and ends early
 //! if the pipe is closed, for example when this experiment is killed.
 
-use super::instance::Bill;
+use super::instance::{Bill, Event, Instance};
 use super::meter::Meter;
 use super::{Cost, Faas, Policy};
 use crate::harness::*;
 use crate::python::{IMPORTS, Python};
+use crate::restore::await_record;
+use std::rc::Rc;
 
 /// The agent: it prints `r` for ready, `b` for begun and `d` for done, each with the time.
 const SHELL: [&str; 3] = [
@@ -32,9 +34,9 @@ impl Agent {
     /// Returns the agent that all policies of the experiment can use.
     ///
     /// # Errors
-    /// Templates are asked for, and there is no Python; those of mkdir(2) and write(2).
+    /// Templates or checkpoints are asked for, and there is no Python; those of mkdir(2) and write(2).
     pub(super) fn of(options: &Faas, stand: &Stand) -> Result<Self, Error> {
-        match options.has_templates() {
+        match options.has_templates() || options.has_checkpoints() {
             true => Python::prepare(stand.new_directory(), &format!("{IMPORTS}{PYTHON}"))
                 .map(Self::Python),
             false => Ok(Self::Shell),
@@ -93,5 +95,40 @@ impl<'a> Kept<'a> {
     pub(super) fn cost(&mut self) -> Cost {
         self.bill.measure(Instant::now(), self.meter.as_ref().and_then(Meter::kib));
         self.bill.cost(self.bill)
+    }
+}
+
+/// A checkpoint of the agent, from which containers are restored.
+#[derive(Debug)]
+pub(super) struct Saved {
+    pub(super) images: PathBuf,
+    /// A directory for criu's logs.
+    pub(super) work: PathBuf,
+}
+
+impl Saved {
+    /// Saves an agent that is ready, and restores it once: dayfly then records which pages it accesses.
+    ///
+    /// # Errors
+    /// Errors of the harness itself; the runtime's.
+    pub(super) fn make(agent: &Agent, stand: &Stand, racer: &Entrant) -> Result<Rc<Self>, Error> {
+        let container = || agent.container(stand, racer, Policy::Cold);
+        let new = |container| Instance::new(container, stand.deadline, Duration::ZERO);
+        let saved = Rc::new(Self { images: stand.new_directory(), work: stand.new_directory() });
+        fs::create_dir(&saved.work).map_err(Error::at("make", &saved.work))?;
+        let first = new(container()?);
+        first.saved(&saved.images).map_err(Error::Out)?;
+        let mut again = new(container()?);
+        again.restore_from(&saved);
+        again.start(0, None).map_err(Error::Out)?;
+        again.await_event(|event| *event == Event::Ready).map_err(Error::Out)?;
+        again.serve(0, Duration::from_millis(1)).map_err(Error::Out)?;
+        again.await_event(|event| matches!(event, Event::Done(_))).map_err(Error::Out)?;
+        if racer.runtime.is_dayfly() {
+            await_record(&saved.images);
+        }
+        again.end();
+        again.await_event(|event| *event == Event::Gone).map_err(Error::Out)?;
+        Ok(saved)
     }
 }

@@ -109,6 +109,9 @@ pub enum Policy {
     /// kept for the whole replay. With this policy, the program of all containers is Python with 26 imports, and they
     /// have a user namespace. Only dayfly has templates; they need Linux 6.15
     Template,
+    /// A new container for each invocation, which criu restores from a checkpoint of a program that was ready. With this
+    /// policy, too, the program is Python with 26 imports
+    Restored,
 }
 
 impl Faas {
@@ -119,10 +122,14 @@ impl Faas {
         }
     }
 
-    /// Returns whether templates fork containers with one of the policies. With all policies, the program of containers
-    /// is then one that a template can fork.
-    pub fn has_templates(&self) -> bool {
+    /// Returns whether templates fork containers with one of the policies.
+    pub(super) fn has_templates(&self) -> bool {
         self.policy.contains(&Policy::Template)
+    }
+
+    /// Returns whether criu restores containers with one of the policies.
+    pub(super) fn has_checkpoints(&self) -> bool {
+        self.policy.contains(&Policy::Restored)
     }
 }
 

@@ -101,6 +101,9 @@ fn about(policy: Policy, options: &Faas) -> String {
             "kept or started in advance by idle times, for {:?} while these are not known",
             options.keep
         ),
+        Policy::Restored => {
+            "a container for each invocation, restored from a checkpoint of the ready program".to_owned()
+        }
         Policy::Template => {
             "a container for each invocation, forked by its function's template, which is kept and counted".to_owned()
         }

@@ -1,12 +1,14 @@
 //! A container that serves invocations: an event-driven state machine from its start to its end.
 
 use super::Cost;
+use super::agent::Saved;
 use super::meter::{By, Meter};
 use crate::harness::*;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{ioctl_fionbio, read, write};
 use rustix::process::kill_process_group;
 use std::io::{PipeReader, PipeWriter, pipe};
+use std::rc::Rc;
 use sys::rusage::End;
 
 /// The maximum length of the program's lines.
@@ -53,6 +55,8 @@ pub(super) struct Instance<'a> {
     pub(super) work: Option<usize>,
     pub(super) is_ready: bool,
     is_forked: bool,
+    /// The checkpoint that criu restores, if one is.
+    saved: Option<Rc<Saved>>,
     /// The time when the container is ended if it is still idle.
     pub(super) until: Option<Instant>,
     /// The time since which the container has been idle.
@@ -163,6 +167,7 @@ impl<'a> Instance<'a> {
             work: None,
             is_ready: false,
             is_forked: false,
+            saved: None,
             until: None,
             idle_since: Instant::now(),
             overdue: None,
@@ -184,6 +189,44 @@ impl<'a> Instance<'a> {
     pub(super) fn fork_from(&mut self, name: &str) {
         self.container.fork_from(name);
         self.is_forked = true;
+    }
+
+    /// Lets criu restore the container from now on.
+    pub(super) fn restore_from(&mut self, saved: &Rc<Saved>) {
+        self.saved = Some(Rc::clone(saved));
+    }
+
+    /// Starts the container, and saves it to `images` when its program is ready. The container ends.
+    ///
+    /// # Errors
+    /// The reason as a sentence.
+    pub(super) fn saved(mut self, images: &Path) -> Result<(), String> {
+        self.start(0, None)?;
+        self.await_event(|event| *event == Event::Ready)?;
+        self.container.checkpoint(images).map_err(told)?;
+        self.container.discard();
+        Ok(())
+    }
+
+    /// Waits for an event of the container, outside a replay.
+    ///
+    /// # Errors
+    /// The reason as a sentence; the instance is then broken.
+    pub(super) fn await_event(&mut self, is_it: impl Fn(&Event) -> bool) -> Result<(), String> {
+        loop {
+            let left = self.overdue().map_or(self.deadline, |at| at - Instant::now().min(at));
+            let mut files: Vec<PollFd<'_>> = self
+                .handles()
+                .map(|(handle, flags)| PollFd::from_borrowed_fd(handle, flags))
+                .collect();
+            let spoke = process::ready(&mut files, Instant::now(), left);
+            if !spoke.map_err(|failure| failure.to_string())? {
+                return Err(self.give_up());
+            }
+            if self.look()?.iter().any(&is_it) {
+                return Ok(());
+            }
+        }
     }
 
     /// Returns the function and the resources of each start so far.
@@ -220,7 +263,15 @@ impl<'a> Instance<'a> {
         let (answers, stdout) = pipe().map_err(failed)?;
         ioctl_fionbio(&answers, true).map_err(|errno| failed(errno.into()))?;
         (self.stdin, self.stdout) = (Some(commands), Some(answers));
-        let child = self.container.begin_run(stdin.into(), stdout.into());
+        let child = match &self.saved {
+            None => self.container.begin_run(stdin.into(), stdout.into()),
+            Some(saved) => {
+                let work = saved.work.join(&self.container.id);
+                fs::create_dir_all(&work).map_err(|error| format!("make {work:?}: {error}"))?;
+                let streams = Some((stdin.into(), stdout.into()));
+                self.container.begin_restore((&saved.images, &work), false, streams)
+            }
+        };
         self.command = Some(watched(Pid::from_child(&child.map_err(told)?))?);
         Ok(())
     }
@@ -326,7 +377,12 @@ impl<'a> Instance<'a> {
                 events.push(Event::Gone);
                 return Ok(());
             }
-            self.program = Some(watched(self.container.started_by("run", end).map_err(told)?)?);
+            let step = if self.saved.is_some() { "restore" } else { "run" };
+            self.program = Some(watched(self.container.started_by(step, end).map_err(told)?)?);
+            if self.saved.is_some() {
+                // It said so before it was saved.
+                self.ready(events);
+            }
         }
         self.listen(events)?;
         // Before the first output of the container's program, the process may still be executing the runtime.
@@ -352,6 +408,14 @@ impl<'a> Instance<'a> {
         Ok(())
     }
 
+    fn ready(&mut self, events: &mut Vec<Event>) {
+        (self.is_ready, self.idle_since) = (true, Instant::now());
+        if self.work.is_none() {
+            self.overdue = None;
+        }
+        events.push(Event::Ready);
+    }
+
     /// Reads the output of the container's program.
     fn listen(&mut self, events: &mut Vec<Event>) -> Result<(), String> {
         let mut buffer = [0; 512];
@@ -369,8 +433,8 @@ impl<'a> Instance<'a> {
             let event = event(&line);
             let event = event.ok_or_else(|| format!("the container said {:?}", shown(&line)))?;
             if event == Event::Ready {
-                self.is_ready = true;
-                self.idle_since = Instant::now();
+                self.ready(events);
+                continue;
             }
             if matches!(event, Event::Done(_)) || self.work.is_none() {
                 self.overdue = None;

@@ -5,7 +5,7 @@
 
 mod placing;
 
-use super::agent::{Agent, Kept};
+use super::agent::{Agent, Kept, Saved};
 use super::histogram::Habits;
 use super::instance::{Bill, Event, Instance, State};
 use super::schedule::Workload;
@@ -91,6 +91,10 @@ pub(super) fn replay(
     for _ in with_template {
         interrupt::check()?;
         templates.push(Kept::make(agent, stand, racer)?);
+    }
+    if policy == Policy::Restored {
+        let saved = Saved::make(agent, stand, racer)?;
+        instances.iter_mut().for_each(|instance| instance.restore_from(&saved));
     }
     let habits = workload.functions.iter().map(|_| Habits::new(options.keep)).collect();
     let mut replay = Replay {

@@ -46,7 +46,7 @@ impl<'a> Saved<'a> {
     /// # Errors
     /// Errors of the harness itself; the runtime's.
     pub(crate) fn restore(&self, eagerly: bool) -> Result<Sample, Error> {
-        let begin = || self.container.begin_restore(&self.images, &self.work, eagerly);
+        let begin = || self.container.begin_restore((&self.images, &self.work), eagerly, None);
         let learn = |end| self.container.started_by("restore", end).map(drop);
         let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn);
         if !eagerly {
@@ -57,10 +57,8 @@ impl<'a> Saved<'a> {
 
     /// Waits until dayfly has recorded which pages the program accesses, one second after the first restore.
     pub(super) fn settle(&self) {
-        let since = Instant::now();
-        let is_recorded = || !self.is_own || self.images.join("touched").exists();
-        while !is_recorded() && since.elapsed() < RECORDED {
-            std::thread::sleep(RECORDED / 20);
+        if self.is_own {
+            await_record(&self.images);
         }
     }
 
@@ -88,6 +86,14 @@ impl<'a> Saved<'a> {
             pages: middle(|one| one.pages_restored as f64),
             waits: read_waits(&self.work),
         })
+    }
+}
+
+/// Waits until dayfly has recorded which pages of these images the program accesses.
+pub(crate) fn await_record(images: &Path) {
+    let since = Instant::now();
+    while !images.join("touched").exists() && since.elapsed() < RECORDED {
+        std::thread::sleep(RECORDED / 20);
     }
 }
 

@@ -110,7 +110,8 @@ impl Replay<'_> {
     pub(super) fn afterwards(&mut self, at: usize) {
         let now = Instant::now();
         let function = self.instances[at].function;
-        if matches!(self.policy, Policy::Cold | Policy::Warm | Policy::Template) {
+        if matches!(self.policy, Policy::Cold | Policy::Warm | Policy::Template | Policy::Restored)
+        {
             return self.instances[at].end();
         }
         self.instances[at].measure();
