@@ -45,6 +45,7 @@ pub mod sched;
 pub mod seccomp;
 pub mod semaphore;
 pub mod sender;
+pub mod sha256;
 pub mod shared;
 pub mod signal;
 pub mod stack;

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-use super::sha256;
+use sys::sha256;
 
 /// The directory of the sockets, if containerd does not specify one.
 pub const SOCKETS: &str = "/run/containerd/s";

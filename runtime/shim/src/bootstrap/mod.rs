@@ -21,7 +21,6 @@ pub mod info;
 pub mod options;
 pub mod params;
 pub mod settings;
-mod sha256;
 pub mod socket;
 mod start;
 pub mod toml;
