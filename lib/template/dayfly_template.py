@@ -36,6 +36,10 @@ What a program must know:
 - Variables that the interpreter reads at its start (PYTHONPATH, LC_ALL ...) have their effect in
   the template only. TZ has its effect in the child. A child has no variables that the warm-up has
   set.
+- A template that was saved to disk (dayfly template create --save) may go on after a reboot, or on
+  another host. When it calls wait(), it must have no socket, pipe, epoll, timer or other such
+  descriptor open, and no child process. Times of CLOCK_MONOTONIC, addresses and tokens that the
+  warm-up keeps may be those of another host: renew them by register().
 - /proc/self/cmdline, /proc/self/environ and /proc/self/exe are those of the template.
 """
 
@@ -83,6 +87,13 @@ _LAST_WORDS_MS = 5000
 # The interpreter notes what it has looked up when it has run the same code a few times.
 _REHEARSALS = 8
 
+# A template that waits to be saved ends if it was neither saved nor restored after this time.
+_SAVED_WITHIN_MS = 60000
+
+# The id of a template's program in its PID namespace. Those of its children are smaller: libraries
+# that notice a fork by the id notice this one.
+_PROGRAM = 300
+
 # As much of passwd(5) is read.
 _LONGEST_PASSWD = 1 << 20
 
@@ -119,6 +130,8 @@ def wait():
     if _VARIABLE not in os.environ:
         return
     template = _Template(os.environ.pop(_VARIABLE))
+    if template.is_saved:
+        template.wait_on_disk()
     try:
         request = template.serve()
         _Child(template, request.connection).become(request)
@@ -193,6 +206,8 @@ class _System:
         self._syscall = library.syscall
         self._syscall.argtypes = [ctypes.c_long] * 6
         self._syscall.restype = ctypes.c_long
+        # Only glibc has it.
+        self._malloc_trim = getattr(library, "malloc_trim", None)
         self._thread_id = self._thread_id_address()
         self._robust_list = self._find_robust_list()
         self._clone_arguments = ctypes.create_string_buffer(88)
@@ -254,13 +269,22 @@ class _System:
 
     def clone_into(self, cgroup):
         """Clones the process into a cgroup. Returns None where only fork can be used."""
+        return self._clone(0x200000000, 0, 0, cgroup)  # CLONE_INTO_CGROUP
+
+    def clone_as(self, pid):
+        """Clones the process. The clone has this id, or another where only fork can be used."""
+        struct.pack_into("=i", self._buffer, 0, pid)
+        cloned = self._clone(0, ctypes.addressof(self._buffer), 1, 0)
+        return os.fork() if cloned is None else cloned
+
+    def _clone(self, flags, ids, count, cgroup):
         if self._thread_id is None:
             return None
-        # CLONE_INTO_CGROUP | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, as fork of libc has them:
-        # with the id of the template, raise(3) and the mutexes of libc would not work.
+        # CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, as fork of libc has them: with the id of the
+        # template, raise(3) and the mutexes of libc would not work.
         struct.pack_into(
-            "=11Q", self._clone_arguments, 0, 0x200000000 | 0x01000000 | 0x00200000, 0,
-            self._thread_id, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, cgroup,
+            "=11Q", self._clone_arguments, 0, flags | 0x01000000 | 0x00200000, 0,
+            self._thread_id, 0, signal.SIGCHLD, 0, 0, 0, ids, count, cgroup,
         )
         address = ctypes.addressof(self._clone_arguments)
         self._before_fork()
@@ -276,6 +300,11 @@ class _System:
         if pid < 0 and number not in self._CANNOT_CLONE_INTO:
             raise OSError(number, os.strerror(number))
         return pid if pid > 0 else None
+
+    def trim(self):
+        """Gives memory that is free back to the kernel, so that it is not saved."""
+        if self._malloc_trim:
+            self._malloc_trim(0)
 
     def collapse(self):
         """Puts the memory of the template into huge pages, where the kernel says what it is.
@@ -448,7 +477,7 @@ class _Template:
                 % threads
             )
         self.system = _System()
-        self.listener = self._open_listener(number)
+        self.listener, self.is_saved = self._open_listener(number)
         self.program = _Program()
         _complete_streams()
         # The template returns to its own PID namespace after each child.
@@ -467,7 +496,8 @@ class _Template:
         # A collection writes to all objects it looks at, and the kernel would copy each of their
         # pages for the child. Frozen objects are not looked at.
         gc.freeze()
-        self.system.collapse()
+        if not self.is_saved:
+            self.system.collapse()
         self.null_body = None
         if os.getresuid() == (0, 0, 0):
             self._prepare_rehearsals()
@@ -540,18 +570,84 @@ class _Template:
 
     @staticmethod
     def _open_listener(number):
-        """Takes the socket that the runtime has passed on."""
+        """Takes the socket that the runtime has passed on.
+
+        Returns it, and whether the template is to be saved: then it does not listen.
+        """
         try:
             listener = socket.socket(fileno=int(number))
         except (ValueError, OSError) as error:
             raise RuntimeError("%s=%s: %s" % (_VARIABLE, number, error)) from None
         listens = listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-        if (listener.family, listener.type, listens) != (socket.AF_UNIX, socket.SOCK_SEQPACKET, 1):
-            raise RuntimeError("%s=%s: not a listening socket" % (_VARIABLE, number))
+        if (listener.family, listener.type) != (socket.AF_UNIX, socket.SOCK_SEQPACKET):
+            raise RuntimeError("%s=%s: not a socket of dayfly" % (_VARIABLE, number))
         listener.set_inheritable(False)
         # Without this, accept() would fail where the runtime has set O_NONBLOCK.
         listener.setblocking(True)
-        return listener
+        return listener, not listens
+
+    def wait_on_disk(self):
+        """Waits until the template was saved, and restored from the images.
+
+        Nothing that depends on the host may be open meanwhile. A restore makes the socket of
+        requests of the socket that stays. Returns in a child that serves requests: the process that
+        is restored is the first of its PID namespace, and would end all containers with it.
+        """
+        self.system.trim()
+        # Even /dev may be missing after the restore.
+        root = os.open("/", os.O_RDONLY)
+        for number in range(3):
+            os.dup2(root, number)
+        _close([root, self.own])
+        with self.listener.dup() as runtime:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stays:
+                # An abstract name that the kernel chooses.
+                stays.bind(b"")
+                stays.listen(1)
+                os.dup2(stays.fileno(), self.listener.fileno(), inheritable=False)
+            name = self.listener.getsockname()
+            runtime.send(b"P", socket.MSG_NOSIGNAL)
+        # After a restore, the runtime connects at once.
+        is_called = True
+        while self.listener.getsockname() == name:
+            if not is_called:
+                os._exit(1)
+            is_called = _is_readable(self.listener, _SAVED_WITHIN_MS)
+        everything = range(1, signal.NSIG)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, everything)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        pid = self.system.clone_as(_PROGRAM)
+        if pid != 0:
+            self._reap(pid, everything)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+        self.identity = self._identify()
+        _reseed()
+
+    def _reap(self, program, everything):
+        """Passes signals on to the template, and reaps, until no process is left."""
+        os.closerange(0, 1 << 20)
+        name = ctypes.create_string_buffer(b"reaper")
+        self.system.prctl(15, ctypes.addressof(name))  # PR_SET_NAME
+        status = 0
+        while True:
+            number = signal.sigwaitinfo(everything).si_signo
+            try:
+                if number != signal.SIGCHLD:
+                    os.kill(program, number)
+                while number == signal.SIGCHLD:
+                    pid, end = os.waitpid(-1, os.WNOHANG)
+                    if pid == program:
+                        exited = os.WIFEXITED(end)
+                        status = os.WEXITSTATUS(end) if exited else 128 + os.WTERMSIG(end)
+                    if pid == 0:
+                        break
+            except ChildProcessError:
+                os._exit(status)
+            except OSError:
+                # The template has ended, but not its children.
+                pass
 
     def serve(self):
         """Serves requests for ever. Returns the request in each child."""

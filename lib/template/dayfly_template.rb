@@ -46,6 +46,10 @@
 # - Variables that the interpreter reads at its start (RUBYLIB, RUBYOPT, LC_ALL ...) have their
 #   effect in the template only. TZ has its effect in the child. A child has no variables that the
 #   warm-up has set.
+# - A template that was saved to disk (dayfly template create --save) may go on after a reboot, or
+#   on another host. When it calls wait, it must have no socket, pipe, epoll, timer or other such
+#   descriptor open, and no child process. Times of CLOCK_MONOTONIC, addresses and tokens that the
+#   warm-up keeps may be those of another host: renew them by register.
 # - Garbage is not collected while wait is at work. The template collects that of its requests.
 # - $0 stays. /proc/self/cmdline, /proc/self/environ and /proc/self/exe are those of the template.
 #
@@ -103,6 +107,12 @@ module DayflyTemplate
 
   # A peer that connects and then says nothing delays all others: the template serves one at a time.
   PATIENCE = 1
+
+  # A template that waits to be saved ends if it was neither saved nor restored after this time.
+  SAVED_WITHIN = 60
+
+  # The id of a template's program in its PID namespace. Those of its children are smaller.
+  PROGRAM = 300
 
   # The runtime gives up a child after this time.
   LAST_WORDS = 5
@@ -168,18 +178,22 @@ module DayflyTemplate
 
     NUMBERS = {
       "x86_64" => {
-        accept4: 288, capset: 126, chdir: 80, clone3: 435, close: 3, dup3: 292, fcntl: 72,
-        get_robust_list: 274, getcwd: 79, getpid: 39, gettid: 186, keyctl: 250, ppoll: 271,
-        prctl: 157, pread64: 17, recvfrom: 45, recvmsg: 47, rt_sigaction: 13, rt_sigprocmask: 14,
+        accept4: 288, capset: 126, chdir: 80, clone3: 435, close: 3, close_range: 436, dup3: 292,
+        fcntl: 72,
+        get_robust_list: 274, getcwd: 79, getpid: 39, gettid: 186, keyctl: 250, kill: 62,
+        ppoll: 271, prctl: 157, pread64: 17, recvfrom: 45, recvmsg: 47, rt_sigaction: 13,
+        rt_sigprocmask: 14, rt_sigtimedwait: 128,
         seccomp: 317, sendto: 44, set_robust_list: 273, setgroups: 116, setns: 308, setresgid: 119,
-        setresuid: 117, unshare: 272, write: 1,
+        setresuid: 117, unshare: 272, wait4: 61, write: 1,
       },
       "aarch64" => {
-        accept4: 242, capset: 91, chdir: 49, clone3: 435, close: 57, dup3: 24, fcntl: 25,
-        get_robust_list: 100, getcwd: 17, getpid: 172, gettid: 178, keyctl: 219, ppoll: 73,
-        prctl: 167, pread64: 67, recvfrom: 207, recvmsg: 212, rt_sigaction: 134,
-        rt_sigprocmask: 135, seccomp: 277, sendto: 206, set_robust_list: 99, setgroups: 159,
-        setns: 268, setresgid: 149, setresuid: 147, unshare: 97, write: 64,
+        accept4: 242, capset: 91, chdir: 49, clone3: 435, close: 57, close_range: 436, dup3: 24,
+        fcntl: 25,
+        get_robust_list: 100, getcwd: 17, getpid: 172, gettid: 178, keyctl: 219, kill: 129,
+        ppoll: 73, prctl: 167, pread64: 67, recvfrom: 207, recvmsg: 212, rt_sigaction: 134,
+        rt_sigprocmask: 135, rt_sigtimedwait: 137, seccomp: 277, sendto: 206,
+        set_robust_list: 99, setgroups: 159,
+        setns: 268, setresgid: 149, setresuid: 147, unshare: 97, wait4: 260, write: 64,
       },
     }.freeze
 
@@ -384,12 +398,21 @@ module DayflyTemplate
 
     # Clones the process into a cgroup. Returns nil where only fork can be used.
     def clone_into(cgroup)
+      clone(0x200000000, 0, 0, cgroup) # CLONE_INTO_CGROUP
+    end
+
+    # Clones the process. The clone has this id, or another where only fork can be used.
+    def clone_as(pid)
+      clone(0, store([pid].pack("l"), 128), 1, 0) || fork_process
+    end
+
+    def clone(flags, ids, count, cgroup)
       return unless @thread_id
 
-      # CLONE_INTO_CGROUP | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, as fork of libc has them:
-      # with the id of the template, raise(3) and the mutexes of libc would not work. 17: SIGCHLD.
-      flags = 0x200000000 | 0x01000000 | 0x00200000
-      store([flags, 0, @thread_id, 0, 17, 0, 0, 0, 0, 0, cgroup].pack("Q11"))
+      # CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID, as fork of libc has them: with the id of the
+      # template, raise(3) and the mutexes of libc would not work. 17: SIGCHLD.
+      flags |= 0x01000000 | 0x00200000
+      store([flags, 0, @thread_id, 0, 17, 0, 0, 0, ids, count, cgroup].pack("Q11"))
       pid = invoke(:clone3, @address, 88)
       if pid.negative?
         error = SystemCallError.new(nil, Fiddle.last_error)
@@ -400,6 +423,18 @@ module DayflyTemplate
       # The kernel forgets the list at a clone. fork of libc tells it again, too.
       invoke(:set_robust_list, *@robust_list) if pid.zero? && @robust_list
       pid
+    end
+
+    # Waits for any signal, all of which are blocked. Returns its number.
+    def await_signal
+      number = invoke(:rt_sigtimedwait, store("\xFF".b * 8), 0, 0, 8) until number&.positive?
+      number
+    end
+
+    # Reaps a child. Returns its id and status; 0 if none has ended, a negative id without children.
+    def reap
+      pid = invoke(:wait4, -1, @address, 1) # WNOHANG
+      [pid, @buffer[0, 4].unpack1("l")]
     end
 
     # Forks the process by libc, and not by the interpreter.
@@ -532,6 +567,11 @@ module DayflyTemplate
           Process.setrlimit(:SIGPENDING, soft, hard)
         end
         verify
+        become_template
+      end
+
+      # Notes the process id of the template, whose timer has been stopped.
+      def become_template
         @template = @system.call(:getpid)
       end
 
@@ -573,6 +613,8 @@ module DayflyTemplate
           @system.call(:setns, own_namespace, CLONE_NEWPID)
         end
       end
+
+      def become_template; end
 
       # The interpreter notes the process id, and forgets it only in a fork of its own.
       def begin_child
@@ -713,6 +755,7 @@ module DayflyTemplate
       collect_garbage
       @interpreter.stop_timer(@own_namespace)
       verify_one_thread(0)
+      wait_on_disk if @is_saved
     end
 
     # Serves requests for ever. Returns in each child, when it is the program of its container.
@@ -773,14 +816,91 @@ module DayflyTemplate
       domain, type, listens = [39, 3, 30].map do |option| # SO_DOMAIN, SO_TYPE, SO_ACCEPTCONN
         listener.getsockopt(System::SOL_SOCKET, option).int
       end
-      unless [domain, type, listens] == [Socket::AF_UNIX, Socket::SOCK_SEQPACKET, 1]
-        raise "#{VARIABLE}=#{number}: not a listening socket"
+      unless [domain, type] == [Socket::AF_UNIX, Socket::SOCK_SEQPACKET]
+        raise "#{VARIABLE}=#{number}: not a socket of dayfly"
       end
+
+      # A socket that does not listen leads to the runtime, which saves the template.
+      @is_saved = listens.zero?
 
       listener.close_on_exec = true
       # Without this, accept would fail where the runtime has set O_NONBLOCK.
       system.make_blocking(listener.fileno)
       listener.fileno
+    end
+
+    # Waits until the template was saved, and restored from the images.
+    #
+    # Nothing that depends on the host may be open meanwhile. A restore makes the socket of requests
+    # of the socket that stays. Returns in a child that serves requests: the process that is
+    # restored is the first of its PID namespace, and would end all containers with it.
+    def wait_on_disk
+      # Even /dev may be missing after the restore.
+      root = IO.sysopen("/")
+      3.times { |number| system.call(:dup3, root, number, 0) }
+      [root, own_namespace].each { |descriptor| system.close(descriptor) }
+      runtime = system.call(:fcntl, listener, 1030, 3) # F_DUPFD_CLOEXEC
+      socket = Socket.for_fd(listener)
+      socket.autoclose = false
+      stays = Socket.new(:UNIX, :SEQPACKET)
+      # An abstract name that the kernel chooses.
+      stays.bind([Socket::AF_UNIX].pack("S"))
+      stays.listen(1)
+      system.call(:dup3, stays.fileno, listener, 0x80000) # O_CLOEXEC
+      stays.close
+      name = socket.getsockname
+      system.send_message(runtime, ["P", *own_descriptors].pack("aL<*"))
+      system.close(runtime)
+      # After a restore, the runtime connects at once.
+      is_called = true
+      while socket.getsockname == name
+        Process.exit!(1) unless is_called
+        is_called = system.readable?(listener, SAVED_WITHIN)
+      end
+      begin_again
+    end
+
+    # Returns the descriptors of the interpreter itself.
+    def own_descriptors
+      Dir.children("/proc/self/fd").map(&:to_i).select do |number|
+        IO.for_fd(number, autoclose: false)
+        false
+      rescue ArgumentError
+        true
+      rescue SystemCallError
+        false
+      end
+    end
+
+    # Makes the process that serves requests after a restore. The caller reaps.
+    def begin_again
+      mask = system.block_signals
+      system.change_action(17, [0, 0, 0, 0].pack("Q4")) # SIGCHLD, SIG_DFL
+      pid = system.clone_as(PROGRAM)
+      reap(pid) unless pid.zero?
+      system.change_action(17, [1, 0, 0, 0].pack("Q4"))
+      system.restore_signals(mask)
+      @own_namespace = IO.sysopen("/proc/self/ns/pid")
+      @interpreter.become_template
+    end
+
+    # Passes signals on to the template, and reaps, until no process is left.
+    def reap(program)
+      system.call(:close_range, 0, 0xFFFFFFFF, 0)
+      system.prctl(15, system.store("reaper\0")) # PR_SET_NAME
+      code = 0
+      loop do
+        number = system.await_signal
+        next system.invoke(:kill, program, number) unless number == 17
+
+        loop do
+          pid, status = system.reap
+          Process.exit!(code) if pid.negative?
+          break if pid.zero?
+
+          code = status.nobits?(0x7F) ? status >> 8 & 0xFF : 128 + (status & 0x7F) if pid == program
+        end
+      end
     end
 
     # Opens /dev/null for each standard stream that is closed, and flushes the others.

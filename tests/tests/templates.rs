@@ -1,5 +1,6 @@
 //! Templates: programs of containers that a warmed-up program has forked.
 
+pub mod disk;
 pub mod hostile;
 pub mod life;
 pub mod ruby;

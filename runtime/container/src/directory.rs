@@ -155,6 +155,17 @@ pub(crate) fn listen_in(
     listen(socket, backlog).context("listen", name)
 }
 
+/// Opens such a socket in a container's directory.
+pub(crate) fn listening(
+    directory: BorrowedFd<'_>,
+    name: &'static str,
+    backlog: i32,
+) -> Result<OwnedFd, sys::Error> {
+    let socket = socket_for(name)?;
+    listen_in(directory, &socket, name, backlog)?;
+    Ok(socket)
+}
+
 /// Duplicates descriptors; the duplicates are close-on-exec.
 pub(crate) trait TryClone {
     /// Returns another descriptor of the same file.

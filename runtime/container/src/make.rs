@@ -11,6 +11,7 @@ use launch::{Born, Launched, Network};
 use plan::step::{ParentStep, Slot};
 use plan::{Caller, FastPaths, Kernel, Plan, Request};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{SendFlags, send};
 use spec::ProfileText;
 use sys::Context;
@@ -55,6 +56,9 @@ impl<'a> CreateContext<'a> {
         let network = self.begin_network(&caller, &kernel)?;
         let requests = match options.template {
             Some(TemplateUse::Become { .. }) => Some(directory::socket_for(REQUESTS)?),
+            Some(TemplateUse::Save { socket }) => {
+                Some(fcntl_dupfd_cloexec(socket, 3).context("dup", "socket of a template")?)
+            }
             _ => None,
         };
         let (fork, stand_in) = self.template.as_ref().map(Fork::begin).transpose()?.unzip();
@@ -252,7 +256,9 @@ impl<'a> CreateContext<'a> {
             directory::listen_in(directory.as_fd(), &socket, START, 8)?;
             given.push((Slot::START, socket));
         }
-        if let Some((_, requests)) = given.iter().find(|(slot, _)| *slot == Slot::REQUESTS) {
+        if let Some((_, requests)) = given.iter().find(|(slot, _)| *slot == Slot::REQUESTS)
+            && let Some(TemplateUse::Become { .. }) = options.template
+        {
             directory::listen_in(directory.as_fd(), requests, REQUESTS, template::BACKLOG)?;
         }
         let bundle = c_path(self.bundle.path.as_str()).context("find", &self.bundle.path)?;

@@ -123,6 +123,9 @@ fn template(context: &mut CreateContext<'_>) -> Result<bool, Error> {
         Some(TemplateUse::Become { allowed }) => {
             return template::prepare(spec, options, allowed).map(|()| true);
         }
+        Some(TemplateUse::Save { .. }) => {
+            return template::prepare(spec, options, None).map(|()| true);
+        }
         Some(TemplateUse::From { name, args }) => (Some(name), NamedBy::Option, args),
         Some(TemplateUse::Ignored { args }) => (None, NamedBy::Option, args),
         None if purpose == Purpose::Restore => return Ok(false),

@@ -17,7 +17,7 @@ use crate::create_context::CreateContext;
 use crate::layered::Prepared;
 use crate::options::{CgroupDriver, CreateOptions};
 use crate::snapshot::Snapshot;
-use crate::{Error, template};
+use crate::{Error, TemplateUse, template};
 
 /// How the command starts the program. The fields are those of [`Request`].
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,7 +60,10 @@ impl<'a> CreateContext<'a> {
             rootfs: layered.or_else(|| self.snapshot.as_ref().map(Snapshot::root)),
             program_start: match (&self.template, requests) {
                 (Some(_), _) => ProgramStart::Forked,
-                (None, Some(_)) => ProgramStart::Reaped,
+                (None, Some(_)) => match options.template {
+                    Some(TemplateUse::Save { .. }) => ProgramStart::Saved,
+                    _ => ProgramStart::Reaped,
+                },
                 (None, None) => ProgramStart::Executed,
             },
             wait_for_start,

@@ -60,7 +60,7 @@ impl Birth {
         // enter the container, so init must not share the parent's memory.
         let waits = !request.wait_for_start && filter.is_some_and(seccomp::Program::has_listener);
         // An init that stays after the program's begin must not use the memory of a command that ends.
-        let stays = request.program_start != ProgramStart::Executed;
+        let stays = matches!(request.program_start, ProgramStart::Reaped | ProgramStart::Forked);
         // An init that opens mounts itself stores their descriptors in the slot table, so it must not share the
         // parent's memory.
         let shares = host_time && !request.caller.is_confined() && !waits && !stays;

@@ -302,6 +302,7 @@ impl Labelled for InitStep {
             }
             Self::HandOverListener => wait("hand over listener", "", PARENT),
             Self::BecomeReaper => label(Phase::Bootstrap, "become reaper", ""),
+            Self::PassRequests => label(Phase::Bootstrap, "pass requests", ""),
             Self::StandIn => wait("stand in", "", "template"),
             Self::Exec { argv, .. } => {
                 let words: Vec<Cow<'_, str>> =

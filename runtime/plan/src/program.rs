@@ -43,6 +43,7 @@ pub fn compile(
     match request.program_start {
         ProgramStart::Executed => {}
         ProgramStart::Reaped => builder.init(InitStep::BecomeReaper),
+        ProgramStart::Saved => builder.init(InitStep::PassRequests),
         ProgramStart::Forked => builder.init(InitStep::StandIn),
     }
     process::compile_exec(builder, process, filter, &request.extra_env)

@@ -73,6 +73,8 @@ pub enum ProgramStart {
     Executed,
     /// A child of init executes the program, which is a template: init remains as the reaper.
     Reaped,
+    /// Init executes the program, which is to be saved as a template.
+    Saved,
     /// A template forks the program: init remains as its stand-in.
     Forked,
 }

@@ -52,7 +52,7 @@ fn criu_of(pid: Pid) -> Vec<Pid> {
 }
 
 /// Kills the call after the given time, and waits until no criu is running. No other case uses criu at the same time.
-pub(super) fn kill_call(running: Running, after: Duration) {
+pub fn kill_call(running: Running, after: Duration) {
     std::thread::sleep(after);
     running.signal(Signal::KILL);
     let _ = running.wait();

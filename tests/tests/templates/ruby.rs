@@ -24,7 +24,7 @@ const CASES: &[Case] = &[
 const LIBRARY: &str = include_str!("../../../lib/template/dayfly_template.rb");
 
 /// A program that warms up, and then executes its first argument as Ruby.
-const PROGRAM: &str = "\
+pub(super) const PROGRAM: &str = "\
 require 'json'
 require 'securerandom'
 warm = 'warm'
@@ -49,11 +49,11 @@ p File.read('/proc/self/cgroup').scan('/../').size, Process.getsid == Process.ge
 p Thread.new { sleep(0.01); 5 }.value, IO.popen(['echo', 'child']).read, Time.at(0).zone
 ";
 
-fn lacking() -> Result<(), String> {
+pub(super) fn lacking() -> Result<(), String> {
     super::lacking_for("ruby")
 }
 
-fn bundle<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
+pub(super) fn bundle<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
     let files = [("app.rb", program), ("dayfly_template.rb", LIBRARY)];
     with_host_files(bed, files).args(&["/usr/bin/ruby", "/app.rb"])
 }

@@ -37,11 +37,19 @@ fn make(invocation: &Invocation<'_>, name: &str) -> Result<(), Failure> {
         no_subreaper: true,
     };
     invocation.trace.seal(invocation.args, options.create.fast_paths)?;
-    container::run(&store, &options)?;
     let time = invocation
         .values
         .duration(&READY_WITHIN)
         .map_or(READY, |nanoseconds| Duration::from_nanos(nanoseconds.max(0).unsigned_abs()));
+    match (invocation.values.text(&SAVE), invocation.values.text(&FROM)) {
+        (None, None) => container::run(&store, &options).map(drop)?,
+        (Some(_), Some(_)) => return Err(Failure::new("--save and --from exclude each other")),
+        (Some(images), None) => {
+            store.save_template(&options, images, time)?;
+            store.restore_template(options.create.clone(), images, time)?;
+        }
+        (None, Some(images)) => store.restore_template(options.create.clone(), images, time)?,
+    }
     store.await_template(name, time, options.create.warn)?;
     Ok(())
 }

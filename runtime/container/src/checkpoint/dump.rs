@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use proto::messages::criu::{Notice, Options, PageServer, kind, network_lock};
+use proto::messages::criu::{Notice, Options, PageServer, cpu, kind, network_lock};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat, fcntl_getfl, openat, stat};
 use rustix::process::umask;
@@ -238,6 +238,7 @@ impl Container {
             auto_dedup: options.tracking.auto_dedup,
             tcp_skip_in_flight: options.tcp_skip_in_flight,
             link_remap: options.link_remap,
+            cpu_cap: cpu::IN_IMAGE,
             external_mounts: mounts::of_running(spec, places, record.cgroup.as_ref(), process)?,
             external: external_namespaces(spec, session)?,
             cgroup_dump_controllers: cgroups::saved(record.cgroup.as_ref(), process)?,

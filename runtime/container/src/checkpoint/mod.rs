@@ -31,6 +31,7 @@ mod program;
 mod published;
 mod refused;
 mod restore;
+mod saved;
 mod session;
 mod sharing;
 mod stage;
@@ -51,6 +52,7 @@ pub use published::names_checkpoint;
 pub(crate) use published::{ANNOTATION, Published};
 pub(crate) use restore::restore_waiting;
 pub use restore::{restore, restore_from};
+pub(crate) use saved::{Saved, check_place, leave_mounts};
 pub use tracking::Tracking;
 pub use untar::untar;
 

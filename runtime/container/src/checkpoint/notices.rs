@@ -14,6 +14,7 @@ use sys::fs::c_path;
 
 use super::pages::Pages;
 use super::process::Process;
+use super::saved::Comparison;
 use super::sharing::Originals;
 use crate::Error;
 use crate::announce::announce;
@@ -30,6 +31,8 @@ pub(super) struct Stages<'a> {
     pub console: Option<Console<'a>>,
     /// The mounts that a start would copy from the host.
     pub originals: Originals,
+    /// The comparison of the images with their digests.
+    pub comparison: Option<Comparison<'a>>,
     /// A pidfd of the container's init, once criu's first notice has named the process.
     pub begun: Option<OwnedFd>,
     /// The server of the pages that are loaded late.
@@ -45,10 +48,14 @@ impl Stages<'_> {
         match notice.script.as_str() {
             "setup-namespaces" => {
                 self.begun = Some(open(notice.pid)?.1);
-                self.raise_loopback(notice.pid)?;
+                // No child of a template is in its network namespace.
+                if self.comparison.is_none() {
+                    self.raise_loopback(notice.pid)?;
+                }
                 self.run_hooks(notice.pid)
             }
             "post-restore" => {
+                self.comparison.take().map_or(Ok(()), Comparison::end)?;
                 if let Some(pages) = &self.pages {
                     pages.fetch(open(notice.pid)?.1.as_fd())?;
                 }

@@ -8,7 +8,7 @@ use core::mem::ManuallyDrop;
 
 use cgroup::{Cgroup, ScopeRequest};
 use plan::{CgroupPlan, Plan};
-use proto::messages::criu::{Options, UserNamespace, cgroups, kind};
+use proto::messages::criu::{Options, UserNamespace, cgroups, cpu, kind};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Access, access};
 use rustix::process::Pid;
@@ -24,23 +24,25 @@ use super::kernel::Examined;
 use super::notices::Stages;
 use super::options::RestoreOptions;
 use super::pages::{self, Late, Pages};
-use super::refused::{self, Joined, all_joined};
+use super::refused;
+use super::saved::{Comparison, Saved};
 use super::session::Session;
 use super::sharing::Originals;
 use super::stage::{Scene, Stage};
 use super::work::Work;
-use super::{changes, id_maps, joined, keyring, log, waiting};
+use super::{changes, id_maps, keyring, log, waiting};
 use crate::bundle::Bundle;
 use crate::console::{Console, Terminal};
 use crate::create::Created;
 use crate::create_context::CreateContext;
-use crate::directory::check_id;
+use crate::directory::{self, check_id};
 use crate::options::{CreateOptions, Purpose};
 use crate::record::{self, Draft, Header, Record};
 use crate::request::StartMode;
 use crate::start_cpus::StartCpus;
 use crate::store::Claim;
-use crate::{Container, Error, Store, foreground, hooks, pid_file};
+use crate::template::{self, BACKLOG, REQUESTS};
+use crate::{Container, Error, Store, TemplateUse, foreground, hooks, pid_file};
 
 const LOG: &str = "restore.log";
 /// criu's level of errors and warnings. Its other messages take a tenth of the time of a restore.
@@ -130,6 +132,10 @@ fn restored<'a>(
     let images = Directory::open(options.criu.images)?;
     let sizes = images.check_whole()?;
     let streams = images.descriptors()?;
+    let saved = match options.create.template {
+        Some(TemplateUse::Become { .. }) => Some(Saved::read(&images)?),
+        _ => None,
+    };
     let ids = images.user_namespace()?;
     let layered = options.create.layered;
     let layered = layered.map(|layered| id_maps::with_saved_range(layered, ids.as_ref()));
@@ -162,22 +168,29 @@ fn restored<'a>(
         let what = "a container with neither a cgroup nor a PID namespace of its own";
         refused::refuse("restore", what)?;
     }
-    let restoration = Restoration { options, context: &context, plan, images, work, ids, streams };
+    let restoration =
+        Restoration { options, context: &context, plan, images, work, ids, streams, saved };
     let (container, child) = restoration.run(record, console)?;
+    if let (Some(cgroup), true) = (container.cgroup_location(), restoration.saved.is_some()) {
+        let linux = context.spec.linux.as_ref();
+        linux.inspect(|linux| template::grant(cgroup, &linux.uid_mappings));
+    }
     Ok(Restored { container, child, terminal, signals })
 }
 
 /// A restore in progress.
-struct Restoration<'a> {
-    options: &'a RestoreOptions<'a>,
-    context: &'a CreateContext<'a>,
+pub(super) struct Restoration<'a> {
+    pub options: &'a RestoreOptions<'a>,
+    pub context: &'a CreateContext<'a>,
     plan: &'static Plan,
     images: Directory,
     work: Work,
     /// The id mappings of the saved user namespace, if there is one.
     ids: Option<UserNamespace>,
     /// The targets of the standard streams.
-    streams: Vec<String>,
+    pub streams: Vec<String>,
+    /// The images' template, if the container becomes one.
+    saved: Option<Saved>,
 }
 
 impl Restoration<'_> {
@@ -239,10 +252,15 @@ impl Restoration<'_> {
         };
         let path = format!("{}/{}", context.store.path(), context.options.id);
         let examined = Examined::prepare(context.options.criu_env);
+        // The template's own, as in a start of one (`CreateContext::make`).
+        let requests = match self.saved {
+            Some(_) => Some(directory::listening(directory.as_fd(), REQUESTS, BACKLOG)?),
+            None => None,
+        };
         let mut stage = Stage::enter(directory, &path, scene)?;
         // Without them, criu is slower, but works.
         let _ = examined.as_ref().map(Examined::show);
-        let restored = self.restore_on(directory, &mut stage, scene, draft, console);
+        let restored = self.restore_on(directory, &mut stage, scene, draft, (console, requests));
         let left = stage.leave(directory);
         examined.iter().for_each(Examined::hide);
         let (child, header, mut cgroup) = restored?;
@@ -267,10 +285,13 @@ impl Restoration<'_> {
         stage: &mut Stage,
         scene: Scene<'_>,
         draft: Draft<'_>,
-        console: Console<'_>,
+        (console, requests): (Console<'_>, Option<OwnedFd>),
     ) -> Result<(Child, Header, Option<Cgroup>), Error> {
         let (options, context, trace) = (self.options, self.context, self.context.trace);
-        let external = joined::external(&self.context.spec)?;
+        let saved = self.saved.as_ref();
+        let comparison = saved.map(|saved| saved.verify(&self.images)).transpose()?;
+        let mut external = self.external_namespaces()?;
+        external.extend(saved.map(|saved| saved.socket.clone()).zip(requests));
         let others: Vec<BorrowedFd<'_>> = external.iter().map(|(_, fd)| fd.as_fd()).collect();
         if !context.options.no_new_keyring {
             keyring::join(context.options.id)?;
@@ -318,7 +339,9 @@ impl Restoration<'_> {
         let work = late.as_ref().map_or(&work, |late| &late.work);
         let roots = cgroup_roots(session.pid().as_raw_pid())?;
         let is_placed = cgroup.is_some() && are_those_of(&roots, &images);
-        let mut request = Options {
+        let criu = options.criu.to_criu();
+        let is_quiet = saved.is_some() || pages.is_some();
+        let request = Options {
             images_dir_fd: images.number(),
             work_dir_fd: work.number(),
             log_file: LOG.to_string(),
@@ -328,29 +351,29 @@ impl Restoration<'_> {
             external_mounts: stage.mounts.clone(),
             lazy_pages: options.criu.pages.lazy || pages.is_some(),
             cgroup_roots: roots,
-            inherited_fds: joined::inherited(&external, &self.streams),
-            joined_namespaces: joined::by_path(&self.context.spec),
+            inherited_fds: self.inherited(&external),
+            joined_namespaces: self.joined_namespaces(),
             config_file: config_file(&context.spec),
             lsm_profile: options.lsm_profile.unwrap_or_default().into(),
             lsm_mount_context: options.lsm_mount_context.unwrap_or_default().into(),
             tcp_close: options.tcp_close,
             leave_stopped: options.waits,
+            cpu_cap: if saved.is_some() { cpu::IN_IMAGE } else { 0 },
+            log_level: if is_quiet { WARNINGS } else { criu.log_level },
             cgroups_mode: Some(match options.criu.cgroups_mode {
                 cgroups::DEFAULT | cgroups::SOFT if is_placed => cgroups::IGNORE,
                 cgroups::STRICT => cgroups::FULL,
                 mode => mode,
             }),
-            ..options.criu.to_criu()
+            ..criu
         };
-        if pages.is_some() {
-            request.log_level = WARNINGS;
-        }
         let mut stages = Stages {
             context,
             plan: self.plan,
             draft,
             console: Some(console),
             originals: Originals::open(core::mem::take(&mut stage.copied))?,
+            comparison,
             begun: None,
             pages,
             child: None,
@@ -364,7 +387,11 @@ impl Restoration<'_> {
         }
         let config = config_file(&context.spec);
         let explain = |trouble| self.work.explain(trouble, &self.images, LOG, &config);
-        let done = done.map_err(explain);
+        let done = match stages.comparison.take().map(Comparison::end) {
+            // A damaged image is the reason of all other errors.
+            Some(Err(damage)) => Err(damage),
+            _ => done.map_err(explain),
+        };
         if let Err(error) = self.work.hand_over(&self.images, &FILES) {
             let path = &self.images.path;
             (context.options.warn.record)(&format!("criu's log remains in {path}: {error}"));
@@ -396,41 +423,6 @@ impl Restoration<'_> {
             && self.plan.cgroup.is_some()
             && session.is(40000)
             && pages::pays(&self.images)?)
-    }
-
-    /// Fails if criu must open a file whose path is in `hidden`, a directory that criu cannot see.
-    fn refuse_hidden(&self, hidden: &str) -> Result<(), Error> {
-        let namespaces = joined::by_path(&self.context.spec);
-        let files = namespaces.iter().map(|namespace| namespace.file.as_str());
-        let config = config_file(&self.context.spec);
-        match files.chain([config.as_str()]).find(|path| plan::is_at_or_below(path, hidden)) {
-            Some(path) => Err(Error::Text(format!(
-                "criu needs {path}, but {hidden} is closed to the users of the container's user namespace"
-            ))),
-            None => Ok(()),
-        }
-    }
-
-    /// Fails if criu is too old for an option that the command line contains.
-    fn require(&self, session: &Session) -> Result<(), Error> {
-        for (option, value) in [
-            ("--lsm-profile", self.options.lsm_profile),
-            ("--lsm-mount-context", self.options.lsm_mount_context),
-        ] {
-            if value.is_some() {
-                session.require(31600, option)?;
-            }
-        }
-        if self.options.tcp_close {
-            session.require(31200, "--tcp-close")?;
-        }
-        for (kind, _, joined) in all_joined(&self.context.spec) {
-            if let Joined::External(least) = joined {
-                let kind = kind.proc_name();
-                session.require(least, &format!("an external {kind} namespace"))?;
-            }
-        }
-        Ok(())
     }
 
     /// Creates the container's cgroup. systemd creates a scope for a process that exists, which is criu's here: without

@@ -99,17 +99,11 @@ impl Store {
         let container = self.container(name)?;
         let error = match find::greet(&container, Deadline::after(time)) {
             Greeting::Serves => return Ok(()),
-            Greeting::Silent => format!(
-                "template {name} did not wait for requests within {} s; does its program call \
-                 dayfly_template.wait()?",
-                time.as_secs_f32()
-            ),
-            Greeting::Ended => {
-                format!("the program of template {name} ended before it waited for requests")
-            }
+            Greeting::Silent => silent(name, time),
+            Greeting::Ended => ended(name),
         };
         container.delete(true, warn)?;
-        Err(Error::Text(error))
+        Err(error)
     }
 
     /// Ends a template's program. Removes the template, too, unless containers that it has forked go on; with `force`,
@@ -167,6 +161,18 @@ impl Container {
             }
         }
     }
+}
+
+pub(super) fn silent(name: &str, time: Duration) -> Error {
+    Error::Text(format!(
+        "template {name} did not wait for requests within {} s; does its program call \
+         dayfly_template.wait()?",
+        time.as_secs_f32()
+    ))
+}
+
+pub(super) fn ended(name: &str) -> Error {
+    Error::Text(format!("the program of template {name} ended before it waited for requests"))
 }
 
 /// Returns the program of a template: the first child of its reaper (proc_pid_task_children(5)), if its pid in the PID

@@ -29,10 +29,13 @@ mod create;
 mod find;
 mod fork;
 mod list;
+mod save;
 mod verify;
 
 use alloc::format;
 use alloc::string::String;
+
+use rustix::fd::BorrowedFd;
 
 use crate::Warn;
 
@@ -56,13 +59,18 @@ const VARIABLE: &str = "DAYFLY_TEMPLATE";
 const PROTOCOL: u8 = 1;
 
 /// The relation of a new container to a template.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum TemplateUse<'a> {
     /// The container becomes a template.
     Become {
         /// `KEY=VALUE`: an annotation of containers that may name this template by an annotation. If `None`, only the
         /// command line can name it.
         allowed: Option<&'a str>,
+    },
+    /// The container's program is to be saved as a template.
+    Save {
+        /// The socket by which it tells that its warm-up is over.
+        socket: BorrowedFd<'a>,
     },
     /// A template forks the container's program.
     From {

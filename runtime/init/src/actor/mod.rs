@@ -331,6 +331,7 @@ impl<'a> Init<'a> {
             }
             InitStep::HandOverListener => self.hand_over_listener(),
             InitStep::BecomeReaper => self.become_reaper(),
+            InitStep::PassRequests => self.pass_requests(),
             InitStep::StandIn => self.stand_in(),
             InitStep::Exec { argv, envp, home_of } => self.exec(argv, envp, *home_of),
         }

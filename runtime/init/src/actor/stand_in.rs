@@ -40,13 +40,18 @@ const GO: &[u8] = b"G";
 impl Init<'_> {
     /// Creates the process that becomes the template's program, and returns in it. The caller becomes the reaper.
     pub(super) fn become_reaper(&mut self) -> Result<(), Failure> {
-        fcntl_setfd(self.fd(Slot::REQUESTS)?, FdFlags::empty()).op("fcntl F_SETFD")?;
+        self.pass_requests()?;
         // Blocked before the clone: the first process of a PID namespace ignores every other signal.
         set_mask(SignalSet::ALL).op("rt_sigprocmask")?;
         match clone3_numbered(PROGRAM).op("clone3")? {
             Clone::Child => set_mask(SignalSet::EMPTY).map(drop).op("rt_sigprocmask"),
             Clone::Parent(program) => reap(&program),
         }
+    }
+
+    /// Lets the program inherit the socket of a template.
+    pub(super) fn pass_requests(&mut self) -> Result<(), Failure> {
+        fcntl_setfd(self.fd(Slot::REQUESTS)?, FdFlags::empty()).op("fcntl F_SETFD")
     }
 
     /// Waits until the container is recorded.

@@ -303,6 +303,8 @@ pub enum InitStep<'a> {
     /// Creates the process that runs the remaining steps, and remains as its reaper: the first process of a template's
     /// PID namespace. The socket in [`Slot::REQUESTS`] is passed to the program.
     BecomeReaper,
+    /// Passes the socket in [`Slot::REQUESTS`] to the program, a template that is to be saved.
+    PassRequests,
     /// Lets the process that a template has forked run as the container's program, and remains as its stand-in. The
     /// remaining steps are what that process has done itself; init does not run them.
     StandIn,
@@ -359,7 +361,7 @@ impl InitStep<'_> {
             Self::MaskPath { .. } => [Some(Slot::NULL), Some(Slot::ROOT)],
             Self::OpenConsole { .. } => [Some(Slot::CONSOLE), Some(Slot::ROOT)],
             Self::AwaitStart => [Some(Slot::START), None],
-            Self::BecomeReaper => [Some(Slot::REQUESTS), None],
+            Self::BecomeReaper | Self::PassRequests => [Some(Slot::REQUESTS), None],
             Self::StandIn => [Some(Slot::STAND_IN), None],
             Self::AttachRoot { .. }
             | Self::MountFs(_)

@@ -107,6 +107,7 @@ impl<'a> Nature<'a> {
             | InitStep::HandOverListener
             | InitStep::BecomeReaper
             | InitStep::StandIn
+            | InitStep::PassRequests
             | InitStep::Exec { .. } => Self::Other,
         }
     }

@@ -49,6 +49,12 @@ pub mod cgroups {
     pub const DEFAULT: i32 = 6;
 }
 
+/// What criu checks of the CPU.
+pub mod cpu {
+    /// The registers and instructions, with an image of them, which a dump writes and a restore compares.
+    pub const IN_IMAGE: u32 = 1 << 0 | 1 << 2 | 1 << 3;
+}
+
 /// The ways in which a dump can block network packets.
 pub mod network_lock {
     /// With rules of iptables(8) or nft(8). criu's configuration file, or else criu's build, determines which.
@@ -136,6 +142,8 @@ message! {
         17 => work_dir_fd: Option<i32>,
         /// Whether files that are open but unlinked get a temporary name.
         18 => link_remap: bool,
+        /// What criu checks of the CPU, of [`cpu`].
+        20 => cpu_cap: u32,
         /// External mounts.
         23 => external_mounts: Vec<ExternalMount>,
         /// Whether criu handles cgroups, for older versions of criu, which do not support `cgroups_mode`.

@@ -28,14 +28,31 @@ seccomp filter of its own, as ever. Ids must be mapped as the template's are. If
 the template is gone or does not suit the container, the program is executed,
 with a warning.
 
+With --save, the template is saved to a directory, by criu, and \"template create
+--from DIR NAME\" makes it in the time of a restore, also after a reboot.
+
 \"template ls\" lists templates. \"template rm NAME\" ends a template; containers
 that it has forked go on. A template and its containers share address-space
 layout and secrets of the warm-up: use one template per tenant.",
 )
-.options(&[&[&BUNDLE, &CONFIG, &FOR, &READY_WITHIN, &KILL_CHILDREN, &LS_FORMAT, &TRACE]])
+.options(&[&[
+    &BUNDLE,
+    &CONFIG,
+    &FOR,
+    &READY_WITHIN,
+    &SAVE,
+    &FROM,
+    &KILL_CHILDREN,
+    &LS_FORMAT,
+    &TRACE,
+]])
 .arguments("ACTION [NAME]")
 .examples(&[
     ("template create --bundle /srv/resize resize", "warm up the program of a bundle"),
+    (
+        "template create --bundle /srv/resize --from /srv/saved resize",
+        "make a template that --save /srv/saved has saved",
+    ),
     ("template ls", "list templates and the number of their containers"),
     ("template rm resize", "end the template resize"),
 ]);

@@ -13,6 +13,16 @@ pub const FOR: Opt = Opt::new(
     "--for KEY=VALUE",
     "create: containers with this annotation may name the template by the annotation run.dayfly.template; without it, only --template can",
 );
+/// The directory to which a template is saved.
+pub const SAVE: Opt = Opt::new(
+    "--save DIR",
+    "create: save the template to this directory after its warm-up, and make it from there",
+);
+/// The directory of a saved template.
+pub const FROM: Opt = Opt::new(
+    "--from DIR",
+    "create: make the template from this directory of --save, without a warm-up",
+);
 /// Kills the containers that a template has forked.
 pub const KILL_CHILDREN: Opt =
     Opt::new("-f, --force", "rm: kill the containers that the template has forked, too");

@@ -124,6 +124,7 @@ pub const RULES: &[Rule] = &[
             start_hooks(step)
                 || init!(
                     InitStep::BecomeReaper
+                        | InitStep::PassRequests
                         | InitStep::StandIn
                         | InitStep::LoadSeccomp { .. }
                         | InitStep::SetCapabilities(_)

@@ -119,6 +119,7 @@ pub const RULES: &[Rule] = &[
                             | InitStep::AwaitCommit
                             | InitStep::AwaitStart
                             | InitStep::BecomeReaper
+                            | InitStep::PassRequests
                             | InitStep::StandIn
                     )(step)
             }),
