@@ -64,6 +64,8 @@ pub struct Templates {
 pub enum Question {
     /// The time until the function answers
     Answer,
+    /// The time until a template is ready; for the ways without one, until the function answers
+    Ready,
     /// The memory that each way keeps, and the memory of a running container
     Memory,
     /// Answers with several requests in flight
@@ -84,6 +86,8 @@ pub enum Provision {
     Warm,
     /// A container is started whose program a template forks
     Template,
+    /// The same, by a template that was made from disk
+    Disk,
 }
 
 /// The number of measurements of memory, which varies little.
@@ -95,7 +99,7 @@ const IDLE_PRIVATE: &str = "idle: private";
 const RUNNING_PSS: &str = "a running container: shared pages in parts";
 const RUNNING_PRIVATE: &str = "a running container: private";
 /// The name of the time in which a template was made, its warm-up included.
-const MADE: &str = "a template is made, its warm-up included";
+const MADE: &str = "a template is made, with its warm-up or from disk";
 
 /// The programs of containers.
 pub(crate) struct Programs {
@@ -125,7 +129,7 @@ impl Experiment for Templates {
         }
         let entrant = |way: &Provision| {
             let mut of = Entrant::new(runtime.clone()).called(way.name());
-            if *way == Provision::Restored {
+            if matches!(way, Provision::Restored | Provision::Disk) {
                 match restore::environment(self.criu.as_deref()) {
                     Ok(environment) => of.environment = environment,
                     Err(error) => of.leave(error.to_string()),
@@ -156,7 +160,7 @@ impl Experiment for Templates {
             memory = entrants.iter().map(|entrant| memory_of(&figures, entrant)).collect();
         }
         let at_a_time = if asks(Question::Burst) { self.width } else { 1 };
-        if asks(Question::Answer) || asks(Question::Burst) {
+        if [Question::Answer, Question::Ready, Question::Burst].into_iter().any(asks) {
             in_turns(entrants, rounds(1), "templates, containers made in advance", |at| {
                 providers[at].prepare(at_a_time)
             })?;
@@ -171,6 +175,15 @@ impl Experiment for Templates {
                 let row = Row::of(entrant, Vec::new(), us);
                 figures.rounds("until the function answers", "ms", &row.way, row.ms());
                 answers.push(row);
+            }
+        }
+        if asks(Question::Ready) {
+            let rounds = Rounds { warm_up: self.warm_up, ..rounds(self.rounds) };
+            let measured =
+                in_turns(entrants, rounds, "templates, ready", |at| providers[at].ready())?;
+            for (entrant, times) in entrants.iter().zip(measured) {
+                let ms = times.into_iter().map(|time| time.as_secs_f64() * 1e3);
+                figures.rounds("until a template is ready", "ms", &entrant.name, ms);
             }
         }
         let mut bursts = Vec::new();

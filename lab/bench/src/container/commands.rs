@@ -137,9 +137,21 @@ impl<'a> Container<'a> {
     /// # Errors
     /// The runtime's failure.
     pub fn become_template(&self) -> Result<Sample, Error> {
+        self.become_template_by(None)
+    }
+
+    /// The same with the option `--save` or `--from`, and its directory.
+    ///
+    /// # Errors
+    /// The runtime's failure.
+    pub fn become_template_by(&self, disk: Option<(&str, &Path)>) -> Result<Sample, Error> {
         self.made.set(true);
         let mut command = self.command("template", &["create", "--bundle"]);
-        command.arg(&self.bundle).arg(&self.id);
+        command.arg(&self.bundle);
+        if let Some((option, images)) = disk {
+            command.arg(option).arg(images);
+        }
+        command.arg(&self.id);
         self.execute("template create", command)
     }
 

@@ -19,6 +19,8 @@ pub(super) struct Provider<'a> {
     /// Started containers that wait.
     pub(super) warm: Vec<Function<'a>>,
     template: Option<Container<'a>>,
+    /// The directory of a saved template.
+    images: Option<PathBuf>,
     /// The time in which the last template was made.
     pub(super) made_in: Option<Duration>,
 }
@@ -31,7 +33,17 @@ impl<'a> Provider<'a> {
         programs: &'a Programs,
     ) -> Self {
         let (saved, warm) = (Vec::new(), Vec::new());
-        Self { way, stand, entrant, programs, saved, warm, template: None, made_in: None }
+        Self {
+            way,
+            stand,
+            entrant,
+            programs,
+            saved,
+            warm,
+            template: None,
+            images: None,
+            made_in: None,
+        }
     }
 
     /// Makes in advance what `count` requests at a time need.
@@ -52,16 +64,41 @@ impl<'a> Provider<'a> {
                     self.warm.push(self.start()?);
                 }
             }
-            Provision::Template if self.template.is_none() => {
-                let template = Container::changed(self.stand, self.entrant, &[], |config| {
-                    self.programs.function.settle(config, &[]);
-                })?;
-                self.made_in = Some(template.become_template()?.wall);
-                self.template = Some(template);
+            Provision::Template | Provision::Disk if self.template.is_none() => {
+                let (template, time) = self.template()?;
+                (self.template, self.made_in) = (Some(template), Some(time));
             }
-            Provision::Cold | Provision::Template => {}
+            Provision::Cold | Provision::Template | Provision::Disk => {}
         }
         Ok(())
+    }
+
+    /// Makes a template: with its warm-up, or from disk. Returns it, and the time until it is ready.
+    fn template(&mut self) -> Result<(Container<'a>, Duration), Error> {
+        let change = |config: &mut _| self.programs.function.settle(config, &[]);
+        let make = || Container::changed(self.stand, self.entrant, &[], change);
+        if self.way == Provision::Disk && self.images.is_none() {
+            let images = self.stand.new_directory();
+            let saved = make()?;
+            saved.become_template_by(Some(("--save", &images)))?;
+            saved.discard();
+            self.images = Some(images);
+        }
+        let template = make()?;
+        let disk = self.images.as_deref().map(|images| ("--from", images));
+        let time = template.become_template_by(disk)?.wall;
+        Ok((template, time))
+    }
+
+    /// Makes and removes another template, and returns the time until it was ready; for other ways, as [`Self::answer`].
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub(super) fn ready(&mut self) -> Result<Duration, Error> {
+        match self.way {
+            Provision::Template | Provision::Disk => Ok(self.template()?.1),
+            _ => self.answer(),
+        }
     }
 
     fn container(&self) -> Result<Container<'a>, Error> {
@@ -152,7 +189,7 @@ pub(super) fn burst(
     count: usize,
 ) -> Result<(f64, Vec<f64>), Error> {
     let (took, answers): (Duration, Vec<Result<Duration, Error>>) = match provider.way {
-        Provision::Cold | Provision::Template => {
+        Provision::Cold | Provision::Template | Provision::Disk => {
             // Bundles are written before the clock starts, and removed after it stops. Containers that have failed are
             // removed here, on the main thread.
             let functions = (0..count).map(|_| provider.function());
