@@ -13,6 +13,7 @@ dayfly_tests::subject!(Lab, CASES);
 const CASES: &[Case] = &[
     case!(ways_are_compared).needs(lacking).unlike_runc(),
     case!(restored_functions_answer).needs(bench_and_criu).unlike_runc(),
+    case!(templates_from_disk).needs(|| lacking().and_then(|()| criu::lacking())).unlike_runc(),
     case!(functions_are_forked).needs(lacking).unlike_runc(),
 ];
 
@@ -91,6 +92,18 @@ fn restored_functions_answer(bed: &Bed) {
     assert_eq!(count(&result["bursts"][0]["latencies_us"]), Some(2));
     assert_eq!(result["memory"][0]["idle_pss_kib"], 0.0);
     assert!(result["memory"][0]["running_pss_kib"].as_f64() > Some(1000.0), "{result:#}");
+    nothing_left(bed);
+}
+
+/// A template from disk forks the function, and is ready without its warm-up.
+fn templates_from_disk(bed: &Bed) {
+    let (runtime, criu) = (bed.runtime().to_str().expect("path"), criu::program());
+    let words = ["templates", "--runtime", runtime, "--criu", &criu, "--ways", "template,disk"];
+    let fewest = ["--rounds", "1", "--warm-up", "0", "--figure", "answer,ready,memory"];
+    let result = measured(bed, &[&words[..], &fewest].concat());
+    assert_eq!(result["failures"], json!([]), "{result:#}");
+    assert_eq!(count(&row(&result["answers"], "way", "disk")["latencies_us"]), Some(1));
+    assert!(row(&result["memory"], "way", "disk")["made_ms"].is_f64(), "{result:#}");
     nothing_left(bed);
 }
 
