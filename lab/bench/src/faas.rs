@@ -6,7 +6,8 @@
 //! | `replay`, `replay/placing`, `instance` | a replay, the assignment of invocations to containers, and a container |
 //! | `agent`, `kept` | the program of containers, and the templates that fork it |
 //! | `histogram` | predicts when a container of a function is needed |
-//! | `meter` | the memory of containers |
+//! | `meter`, `bill` | the memory of containers, and what they cost |
+//! | `saved` | a checkpoint, from which containers are restored |
 //! | `arguments` | the arguments |
 //! | `figures` | tables, CSV and pictures |
 //!
@@ -16,11 +17,13 @@
 mod agent;
 mod arguments;
 mod azure;
+mod bill;
 mod figures;
 mod histogram;
 mod instance;
 mod meter;
 mod replay;
+mod saved;
 mod schedule;
 
 pub use arguments::Faas;

@@ -5,13 +5,11 @@
 //! input with a timeout: nothing arrives there before the invocation is done. This needs no other process, and ends early
 //! if the pipe is closed, for example when this experiment is killed.
 
-use super::instance::{Bill, Event, Instance};
+use super::bill::Bill;
 use super::meter::Meter;
 use super::{Cost, Faas, Policy};
 use crate::harness::*;
 use crate::python::{IMPORTS, Python};
-use crate::restore::await_record;
-use std::rc::Rc;
 
 /// The agent: it prints `r` for ready, `b` for begun and `d` for done, each with the time.
 const SHELL: [&str; 3] = [
@@ -95,40 +93,5 @@ impl<'a> Kept<'a> {
     pub(super) fn cost(&mut self) -> Cost {
         self.bill.measure(Instant::now(), self.meter.as_ref().and_then(Meter::kib));
         self.bill.cost(self.bill)
-    }
-}
-
-/// A checkpoint of the agent, from which containers are restored.
-#[derive(Debug)]
-pub(super) struct Saved {
-    pub(super) images: PathBuf,
-    /// A directory for criu's logs.
-    pub(super) work: PathBuf,
-}
-
-impl Saved {
-    /// Saves an agent that is ready, and restores it once: dayfly then records which pages it accesses.
-    ///
-    /// # Errors
-    /// Errors of the harness itself; the runtime's.
-    pub(super) fn make(agent: &Agent, stand: &Stand, racer: &Entrant) -> Result<Rc<Self>, Error> {
-        let container = || agent.container(stand, racer, Policy::Cold);
-        let new = |container| Instance::new(container, stand.deadline, Duration::ZERO);
-        let saved = Rc::new(Self { images: stand.new_directory(), work: stand.new_directory() });
-        fs::create_dir(&saved.work).map_err(Error::at("make", &saved.work))?;
-        let first = new(container()?);
-        first.saved(&saved.images).map_err(Error::Out)?;
-        let mut again = new(container()?);
-        again.restore_from(&saved);
-        again.start(0, None).map_err(Error::Out)?;
-        again.await_event(|event| *event == Event::Ready).map_err(Error::Out)?;
-        again.serve(0, Duration::from_millis(1)).map_err(Error::Out)?;
-        again.await_event(|event| matches!(event, Event::Done(_))).map_err(Error::Out)?;
-        if racer.runtime.is_dayfly() {
-            await_record(&saved.images);
-        }
-        again.end();
-        again.await_event(|event| *event == Event::Gone).map_err(Error::Out)?;
-        Ok(saved)
     }
 }

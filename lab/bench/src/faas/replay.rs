@@ -5,15 +5,19 @@
 
 mod placing;
 
-use super::agent::{Agent, Kept, Saved};
+use super::agent::{Agent, Kept};
+use super::bill::Bill;
 use super::histogram::Habits;
-use super::instance::{Bill, Event, Instance, State};
+use super::instance::{Event, Instance, State};
+use super::saved::Saved;
 use super::schedule::Workload;
 use super::{Faas, Policy, Row};
 use crate::harness::*;
+use crate::restore::await_record;
 use rustix::event::{Timespec, poll};
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 
 /// The number of failed containers after which a replay is given up.
 const TOLERATED: usize = 8;
@@ -93,7 +97,7 @@ pub(super) fn replay(
         templates.push(Kept::make(agent, stand, racer)?);
     }
     if policy == Policy::Restored {
-        let saved = Saved::make(agent, stand, racer)?;
+        let saved = save(agent, stand, racer)?;
         instances.iter_mut().for_each(|instance| instance.restore_from(&saved));
     }
     let habits = workload.functions.iter().map(|_| Habits::new(options.keep)).collect();
@@ -112,6 +116,31 @@ pub(super) fn replay(
         row,
     };
     replay.go(wakes)
+}
+
+/// Saves an agent that is ready, and restores it once: dayfly then records which pages it accesses.
+///
+/// # Errors
+/// Errors of the harness itself; the runtime's.
+fn save(agent: &Agent, stand: &Stand, racer: &Entrant) -> Result<Rc<Saved>, Error> {
+    let container = || agent.container(stand, racer, Policy::Cold);
+    let new = |container| Instance::new(container, stand.deadline, Duration::ZERO);
+    let saved = Rc::new(Saved { images: stand.new_directory(), work: stand.new_directory() });
+    fs::create_dir(&saved.work).map_err(Error::at("make", &saved.work))?;
+    let first = new(container()?);
+    first.saved(&saved.images).map_err(Error::Out)?;
+    let mut again = new(container()?);
+    again.restore_from(&saved);
+    again.start(0, None).map_err(Error::Out)?;
+    again.await_event(|event| *event == Event::Ready).map_err(Error::Out)?;
+    again.serve(0, Duration::from_millis(1)).map_err(Error::Out)?;
+    again.await_event(|event| matches!(event, Event::Done(_))).map_err(Error::Out)?;
+    if racer.runtime.is_dayfly() {
+        await_record(&saved.images);
+    }
+    again.end();
+    again.await_event(|event| *event == Event::Gone).map_err(Error::Out)?;
+    Ok(saved)
 }
 
 impl Drop for Replay<'_> {
