@@ -1,4 +1,4 @@
-# Cases of the bed conformance that are this project's own, with the shim that deploy/node installs on the three nodes.
+# Cases of the bed conformance that are this project's own, with the shim that the DaemonSet of deploy/ installs on the three nodes.
 # shellcheck shell=sh
 # Variables of the other files; commands with `$` for the shell of a container.
 # shellcheck disable=SC2016,SC2086,SC2154
@@ -45,15 +45,10 @@ pods() {
     shift
     "$k" get pods "$@" -o "jsonpath={range .items[*]}{.metadata.uid}$fields{\"\\n\"}{end}" | sort
 }
-# DIRECTORY: installs the programs that are there on all nodes, by deploy/node.
-install_shim() {
-    mkdir -p "$scratch/deploy" && cp "$top/deploy/node" "$top/deploy/containerd.toml" "$1"/* "$scratch/deploy/" || return
-    for node in $nodes; do
-        place=$scratch/node$node
-        on_node $node env BIN="$place/bin" CONFIG="$place/config.toml" RESTART="kill $(cat "$place/pid/containerd")" \
-            sh "$scratch/deploy/node" install || return
-    done
-}
+# NAME: pushes the image of the DaemonSet with the programs in $scratch/NAME.
+push_programs() { deploy_image "$scratch/$1" "oci:$scratch/suite:node-$1" && suite_push node-$1 $programs:$1; }
+# Waits until the DaemonSet has installed its image's programs on all nodes.
+installed() { "$k" rollout status daemonset/dayfly-node -n kube-system --timeout="${long}s"; }
 # N: what is left of pods on a node.
 left_on() {
     find "/sys/fs/cgroup/memory/$containerd_namespace-$1/" -mindepth 2 -type d -name 'pod*'
@@ -62,7 +57,7 @@ left_on() {
 
 own_cases() {
     e2e=registry.k8s.io/e2e-test-images
-    box=$e2e/busybox:1.37.0-2 agnhost=$e2e/agnhost:2.66.1 long=900
+    box=$e2e/busybox:1.37.0-2 agnhost=$e2e/agnhost:2.66.1 long=900 programs=registry.k8s.io/dayfly-node
     serving='hostname >/tmp/index.html; trap exit TERM; httpd -f -p 8080 -h /tmp & wait'
     cases_scripts
     runtime_classes
@@ -70,9 +65,12 @@ own_cases() {
     mkdir "$scratch/new" "$scratch/old"
     cp "$runtime" "$shim" "$scratch/new/"
     cp "${DAYFLY_OLD:-$scratch/new}"/* "$scratch/old/"
-    check installs install_shim "$scratch/old"
-    check makes_the_class "$k" create -f "$top/deploy/runtimeclass.yaml"
+    for name in old new; do check "the_image_$name" push_programs $name; done
+    # hostPID: the pids are those of the node.
+    deploy_manifest "$top/deploy/daemonset.yaml" $programs:old /run/node 'xargs kill </host/run/node/pid/containerd' >"$scratch/daemonset.yaml"
+    check makes_the_class_and_the_daemonset "$k" create -f "$top/deploy/runtimeclass.yaml" -f "$scratch/daemonset.yaml"
     "$k" label nodes --all dayfly.run/shim=true >/dev/null
+    check installs installed
     becomes nodes_have_the_handler 3 sh -c "'$k' get nodes -o yaml | grep -c 'name: dayfly\$'"
     {
         deployment many 150 'trap exit TERM; sleep 100000 & wait'
@@ -89,10 +87,12 @@ own_cases() {
     busy_nodes() { "$k" get pods -l app=many -o wide | grep -o ' node[0-9] ' | sort | uniq -c | awk '$1 > 40' | wc -l; }
     expect on_all_nodes 3 busy_nodes
     pods 'containerID restartCount' >"$scratch/before"
-    check upgrades install_shim "$scratch/new"
-    wait_for 5 false
+    check upgrades "$k" set image -n kube-system daemonset/dayfly-node node=$programs:new
+    check installs_the_new_programs installed
+    for node in $nodes; do check node_${node}_has_them cmp "$shim" "$scratch/node$node/bin/${shim##*/}"; done
     expect containers_stay_as_they_are "$(cat "$scratch/before")" pods 'containerID restartCount'
     expect execs_after_the_upgrade upgraded "$k" exec deployment/many -- echo upgraded
+    check the_daemonset_may_go "$k" delete daemonset dayfly-node -n kube-system --cascade=foreground --timeout="${long}s"
     check rolls "$k" set env deployment/many GENERATION=2
     check all_are_rolled rolled_out many
     becomes no_more_and_no_less 157 sh -c "'$k' get pods | grep -c ' 1/1 *Running *0 '"

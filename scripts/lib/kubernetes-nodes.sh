@@ -43,7 +43,9 @@ mount -t tmpfs -o mode=755 run /run
 mount -t tmpfs -o mode=711 state state
 mount --bind var/lib /var/lib
 mount --bind var/log /var/log
-mkdir -p /run/lock /run/netns /var/lib/kubelet
+mkdir -p /run/lock /run/netns /run/node /var/lib/kubelet
+# One place on all nodes, for a DaemonSet.
+mount --bind . /run/node
 until ip link set eth0 up 2>/dev/null; do sleep 0.05; done
 ip link set lo up
 ip address add "10.98.0.1$2/24" dev eth0

@@ -13,8 +13,10 @@ soak_starts() {
         echo $((($(date +%s%N) - from) / 1000000))
     done | sort -n
 }
+# The DaemonSet's pod has containerd's own shim.
+soak_shims() { shims | while read -r pid; do ! grep -q dayfly "/proc/$pid/cmdline" || echo "$pid"; done 2>/dev/null; }
 soak_sample() {
-    shim_pids=$(shims) kubelet_pid=$(cat "$scratch/pid/kubelet")
+    shim_pids=$(soak_shims) kubelet_pid=$(cat "$scratch/pid/kubelet")
     starts=$(soak_starts)
     # shellcheck disable=SC2086
     echo "$((($(date +%s) - soak_began) / 60)) $(private_memory "$daemon") $(private_memory "$kubelet_pid") \
@@ -27,8 +29,8 @@ $(find /run/dayfly* /run/containerd /run/dayfly-trace "$scratch/state" -mindepth
 $(echo "$starts" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] + 0, v[NR] + 0 }')"
 }
 
-# The churn, each in a process of its own, until $scratch/soak.stop.
-soak_goes_on() { [ ! -e "$scratch/soak.stop" ]; }
+# The churn, each in a process of its own, until $scratch/soak.stop, or until the bed has been killed.
+soak_goes_on() { [ ! -e "$scratch/soak.stop" ] && kill -0 $$; }
 soak_jobs() {
     number=0
     while soak_goes_on; do
@@ -94,9 +96,9 @@ YAML
         soak_sample | tee -a "$results/samples"
         minute=$((minute + 1))
         case $((minute % 10)) in
-            3 | 6) kill -KILL "$(shims | shuf -n 1)" 2>/dev/null ;;
+            3 | 6) kill -KILL "$(soak_shims | shuf -n 1)" 2>/dev/null ;;
             8) unserve kubelet KILL && kubelet_start ;;
-            9) kill_daemon && containerd_start 60 ;;
+            9) kill_daemon; containerd_start 60 ;;
         esac
         while [ "$(date +%s)" -lt $sample_at ]; do sleep 1; done
     done
