@@ -22,11 +22,13 @@ use sys::clone::CloneFlags;
 use super::program::find;
 use super::session::Session;
 use crate::Error;
-use crate::cache::{Cache, DEFAULT_PATH, MOUNTS};
+use crate::cache::{self, Cache, DEFAULT_PATH, MOUNTS};
 
 /// The directory in which criu keeps its results, and their file.
 const DIRECTORY: &str = "/run";
 const FILE: &str = "/run/criu.kdat";
+/// The cache keeps the results of so many versions of criu.
+const MOST: usize = 4;
 /// The type of a tmpfs (linux/magic.h).
 const TMPFS: u32 = 0x0102_1994;
 
@@ -81,6 +83,14 @@ fn make(env: sys::Args, name: &str) -> Result<(), Error> {
     let cache = Cache::open(DEFAULT_PATH)?;
     let lock = cache.try_lock()?;
     let directory = lock.mounts()?;
+    // Those of former versions; the file system has few inodes.
+    let mut former = cache::names(directory.as_fd()).context("getdents64", MOUNTS)?;
+    former.retain(|name| name.to_bytes().starts_with(b"criu-"));
+    if former.len() >= MOST {
+        for name in former {
+            let _ = unlinkat(&directory, name, AtFlags::empty());
+        }
+    }
     let incomplete = format!("{name}.incomplete");
     let _ = unlinkat(&directory, incomplete.as_str(), AtFlags::empty());
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
