@@ -138,7 +138,7 @@ impl Experiment for Faas {
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
         let mut entrants = all(common)?;
         if self.has_checkpoints() {
-            let environment = environment(None)?;
+            let environment = environment(self.criu.as_deref())?;
             entrants.iter_mut().for_each(|entrant| entrant.environment.clone_from(&environment));
         }
         Ok(entrants)

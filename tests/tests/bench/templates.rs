@@ -14,6 +14,7 @@ const CASES: &[Case] = &[
     case!(ways_are_compared).needs(lacking).unlike_runc(),
     case!(restored_functions_answer).needs(bench_and_criu).unlike_runc(),
     case!(templates_from_disk).needs(|| lacking().and_then(|()| criu::lacking())).unlike_runc(),
+    case!(invocations_are_restored).needs(bench_and_criu).unlike_runc(),
     case!(functions_are_forked).needs(lacking).unlike_runc(),
 ];
 
@@ -104,6 +105,18 @@ fn templates_from_disk(bed: &Bed) {
     assert_eq!(result["failures"], json!([]), "{result:#}");
     assert_eq!(count(&row(&result["answers"], "way", "disk")["latencies_us"]), Some(1));
     assert!(row(&result["memory"], "way", "disk")["made_ms"].is_f64(), "{result:#}");
+    nothing_left(bed);
+}
+
+/// Each invocation gets a container of its own from the checkpoint.
+fn invocations_are_restored(bed: &Bed) {
+    let (runtime, criu) = (bed.runtime().to_str().expect("path"), criu::program());
+    let words = ["faas", "--runtime", runtime, "--criu", &criu, "--policy", "cold,restored"];
+    let result = measured(bed, &[&words[..], &["--function", "a=300ms/20ms", "--duration", "1s"]].concat());
+    assert_eq!(result["failures"], json!([]), "{result:#}");
+    let restored = row(&result["rows"], "policy", "restored");
+    let served = (count(&restored["latencies_us"]), &restored["failed"], &restored["started"]);
+    assert_eq!(served, (Some(4), &json!(0), &json!(4)), "{restored}");
     nothing_left(bed);
 }
 

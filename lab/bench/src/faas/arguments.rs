@@ -37,6 +37,9 @@ pub struct Faas {
     /// Replay X times as fast: invocations come closer together and take less time
     #[arg(long, value_name = "X", value_parser = factor, default_value = "1")]
     pub speed: f64,
+    /// The program criu [default: peers/bin/criu of the build directory, or criu in $PATH]
+    #[arg(long, value_name = "PATH")]
+    pub criu: Option<PathBuf>,
     /// The distribution of invocations over time
     #[arg(long, value_enum, default_value_t = Arrivals::Even)]
     pub arrivals: Arrivals,
