@@ -463,8 +463,12 @@ fn restores_are_timed(bed: &Bed) {
     assert_eq!(result["failures"], Value::Array(Vec::new()), "{result:#}");
     let steps: Vec<_> =
         result["rows"].as_array().expect("rows").iter().map(|row| &row["step"]).collect();
-    let expected =
-        ["Python, started until ready", "Python, restored until ready", "Python, a shell instead"];
+    let expected = [
+        "Python, started until ready",
+        "Python, restored with all memory until ready",
+        "Python, restored until ready",
+        "Python, a shell instead",
+    ];
     assert_eq!(steps, expected);
     let of_criu = &result["criu"][0];
     assert!(of_criu["criu_us"].as_f64() < of_criu["ready_us"].as_f64(), "{of_criu}");
