@@ -2,17 +2,21 @@
 //! directory, so that the parent need not do so itself.
 
 #[cfg(feature = "alloc")]
-use alloc_crate::vec::Vec;
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use {
+    crate::signal::{SignalSet, set_mask},
+    alloc_crate::vec::Vec,
+    rustix::fd::{AsRawFd, RawFd},
+    rustix::fs::{CWD, Mode, OFlags, openat},
+    rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout},
+};
+
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::{Errno, write};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use crate::clone::{Child, Clone, CloneFlags, clone3};
 use crate::fdpass;
-use crate::signal::{SignalSet, set_mask};
 
 /// Runs `fetch` in a child, and returns the descriptor that `fetch` returned there. The child may change its root
 /// directory and namespaces; the child has exited when this function returns.
