@@ -112,7 +112,8 @@ fn templates_from_disk(bed: &Bed) {
 fn invocations_are_restored(bed: &Bed) {
     let (runtime, criu) = (bed.runtime().to_str().expect("path"), criu::program());
     let words = ["faas", "--runtime", runtime, "--criu", &criu, "--policy", "cold,restored"];
-    let result = measured(bed, &[&words[..], &["--function", "a=300ms/20ms", "--duration", "1s"]].concat());
+    let result =
+        measured(bed, &[&words[..], &["--function", "a=300ms/20ms", "--duration", "1s"]].concat());
     assert_eq!(result["failures"], json!([]), "{result:#}");
     let restored = row(&result["rows"], "policy", "restored");
     let served = (count(&restored["latencies_us"]), &restored["failed"], &restored["started"]);

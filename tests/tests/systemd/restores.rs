@@ -76,7 +76,10 @@ fn named_checkpoint(bed: &Bed) {
         assert_eq!(call("create").stderr, "");
         let processes = c.read("cgroup.procs");
         assert!(processes.lines().any(|line| line == c.container.pid().to_string()), "{processes}");
-        assert_eq!((c.container.status().as_str(), c.show("ActiveState")), ("created", "active".into()));
+        assert_eq!(
+            (c.container.status().as_str(), c.show("ActiveState")),
+            ("created", "active".into())
+        );
         c.container.start().ok();
         assert_eq!(c.container.status(), "running");
         c.container.exec(&["true"]).ok();
