@@ -31,7 +31,6 @@ pub mod hooks;
 pub mod intermediate;
 mod job;
 pub mod network;
-pub mod restored;
 mod signal_words;
 mod slots;
 pub mod step;

@@ -22,6 +22,7 @@ mod mounts;
 mod net_devices;
 mod network;
 mod parent;
+mod restored;
 mod seal;
 mod starter;
 
@@ -37,10 +38,10 @@ pub use hooks::{Manner, run_all as run_hooks};
 pub use id_helper::map_ids;
 pub use init::fault;
 pub use init::hooks::{HookFailure, wait};
-pub use init::restored::wait_in_place;
 pub use launched::{Launched, Pending, PendingScope};
 pub use mounts::Mounts;
 pub use network::Network;
+pub use restored::wait_in_place;
 pub use seal::{SEALED, seal_self};
 pub use starter::{
     PROMPT, Start, Waiter, Withdrawal, begin, finish, reach, start as start_waiting, waiter,

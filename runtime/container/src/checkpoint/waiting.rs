@@ -2,6 +2,7 @@
 
 use cgroup::{Cgroup, Location};
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::getpid;
 use sys::Context;
 use sys::clone::Child;
@@ -32,7 +33,8 @@ pub(super) fn begin(
             }
         }
     };
-    let waiter = launch::wait_in_place(socket.as_fd(), init.pidfd.as_fd(), go);
-    let waiter = waiter.context("clone3", "process that waits for start")?;
+    let waiter = fcntl_dupfd_cloexec(&init.pidfd, 3)
+        .and_then(|init| launch::wait_in_place(socket, init, go))
+        .context("clone3", "process that waits for start")?;
     Ok(cgroup.add(waiter.pid.as_raw_pid())?)
 }

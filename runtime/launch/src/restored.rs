@@ -1,60 +1,49 @@
 //! A process that waits for `start` in place of a restored init: criu leaves the container's processes stopped, so that
 //! init cannot listen itself.
 
-use crate::channel::{self, Word};
+use alloc::vec;
+
+use init::channel::{self, Word};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::setsid;
 use rustix::thread::set_name;
-use sys::clone::{Child, Clone, CloneFlags, clone3};
+use sys::clone::Child;
+use sys::errand::leave;
 
 /// Creates the process. It listens on `listener`, and calls `go` when `start` has sent its message. It exits then, or
 /// when init, whose pidfd is `init`, exits. Of this process's descriptors it keeps no others: `go` must open its own.
 ///
 /// # Errors
-/// Those of clone3(2) and pipe2(2).
-pub fn wait_in_place(
-    listener: BorrowedFd<'_>,
-    init: BorrowedFd<'_>,
-    go: impl FnOnce(),
-) -> Result<Child, Errno> {
+/// Those of clone3(2), openat(2) and pipe2(2).
+pub fn wait_in_place(listener: OwnedFd, init: OwnedFd, go: impl FnOnce()) -> Result<Child, Errno> {
     let (closed, open) = pipe_with(PipeFlags::CLOEXEC)?;
-    match clone3(CloneFlags::empty(), None)? {
-        Clone::Parent(child) => {
+    let child = leave(None, vec![listener, init, open], |fds| {
+        if let Ok([listener, init, open]) = <[OwnedFd; 3]>::try_from(fds) {
             drop(open);
-            // The end of the pipe: the container's lock is closed there.
-            while rustix::io::read(&closed, &mut [0]) == Err(Errno::INTR) {}
-            Ok(child)
-        }
-        Clone::Child => {
-            if let Ok(Some(starter)) = await_start(open, listener, init) {
+            if let Ok(Some(starter)) = await_start(&listener, &init) {
                 go();
                 // The end of the connection says that the program runs.
                 drop(starter);
             }
-            sys::start::exit(0)
         }
-    }
+        0
+    })?;
+    // The end of the pipe: the container's lock is closed there.
+    while rustix::io::read(&closed, &mut [0]) == Err(Errno::INTR) {}
+    Ok(child)
 }
 
 /// Returns the connection of `start`, or `None` if init has exited.
-fn await_start(
-    closed: OwnedFd,
-    listener: BorrowedFd<'_>,
-    init: BorrowedFd<'_>,
-) -> Result<Option<OwnedFd>, Errno> {
+fn await_start(listener: &OwnedFd, init: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     set_name(c"dayfly: waits")?;
-    // Signals to the caller's process group are not for this process.
+    // The caller's session is not this process's.
     let _ = setsid();
-    let kept = [listener, init, closed.as_fd()].map(|fd| fd.as_raw_fd());
-    // SAFETY: this process uses no other descriptor until it exits.
-    unsafe { sys::exec::close_all_but(0, &kept) }?;
-    drop(closed);
     loop {
-        let mut fds = [&listener, &init].map(|fd| PollFd::new(fd, PollFlags::IN));
+        let mut fds = [listener, init].map(|fd| PollFd::new(fd, PollFlags::IN));
         match poll(&mut fds, None) {
             Err(Errno::INTR) => continue,
             result => result?,
