@@ -36,6 +36,13 @@ const CRUN: &str = "run.oci.";
 /// crun's annotation for SELinux labels of mounts. Podman sets it for every container.
 const CONTEXT: &str = "run.oci.mount_context_type";
 
+/// Returns whether the configuration has the annotation `KEY=VALUE`.
+pub(crate) fn has(spec: &Spec<'_>, pair: &str) -> bool {
+    pair.split_once('=').is_some_and(|(key, value)| {
+        spec.annotations.get(key).is_some_and(|found| found.as_str() == value)
+    })
+}
+
 /// Returns warnings of annotations without effect. An empty value of an annotation asks for nothing.
 pub(crate) fn without_effect<'a>(spec: &'a Spec<'_>) -> impl Iterator<Item = String> + 'a {
     let pairs = spec.annotations.iter().map(|(name, value)| (&**name, &**value));

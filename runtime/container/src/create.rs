@@ -55,7 +55,7 @@ pub fn create_from<'a>(
 ) -> Result<Created, Error> {
     check_id(options.id)?;
     if let Some(saved) = Published::find(&spec, &bundle.path, options) {
-        let restored = restore_waiting(store, &saved.options(options)?, bundle, spec)?;
+        let restored = restore_waiting(store, &saved.options(options), bundle, spec)?;
         saved.tidy(options.warn);
         return Ok(restored);
     }
@@ -102,7 +102,7 @@ fn other_way<'a>(options: &CreateOptions<'a>, error: Error) -> OtherWay<CreateOp
             Ok((other, connected))
         }
         Error::NotForked { template, reason } if options.pidfd_socket.is_none() => {
-            template::fall_back(options.warn, &template, &reason);
+            template::fall_back(options.warn, "template", &template, &reason);
             let args = match options.template {
                 Some(TemplateUse::From { args, .. }) => args,
                 _ => &[],
@@ -169,7 +169,7 @@ fn try_run(
     {
         let (detach, no_subreaper) = (options.detach, options.no_subreaper);
         let restore =
-            RestoreOptions { detach, no_subreaper, waits: false, ..saved.options(create)? };
+            RestoreOptions { detach, no_subreaper, waits: false, ..saved.options(create) };
         let status = restore_from(store, &restore, &bundle, spec)?;
         saved.tidy(create.warn);
         return Ok(status);

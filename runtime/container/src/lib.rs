@@ -62,7 +62,7 @@ pub use annotations::PLACE;
 pub use bundle::Bundle;
 pub use checkpoint::{
     CheckpointOptions, CriuOptions, PROGRAM as CRIU, Pages, RestoreOptions, Tracking, cgroups_mode,
-    default_images, names_checkpoint, restore, restore_from, untar,
+    default_images, names_checkpoint, own_work, remove_work, restore, restore_from, untar,
 };
 pub use container::Container;
 pub use copy::{Place, copy};

@@ -152,7 +152,7 @@ fn template(context: &mut CreateContext<'_>) -> Result<bool, Error> {
         Err(reason) => {
             let now = trace.clock();
             trace.add(Phase::Configuration, "refused by template", &reason, (now, now));
-            template::fall_back(options.warn, &name, &reason);
+            template::fall_back(options.warn, "template", &name, &reason);
             Ok(!args.is_empty())
         }
     }

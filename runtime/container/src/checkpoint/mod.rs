@@ -55,6 +55,7 @@ pub use restore::{restore, restore_from};
 pub(crate) use saved::{Saved, check_place, leave_mounts};
 pub use tracking::Tracking;
 pub use untar::untar;
+pub use work::{own_work, remove_work};
 
 /// Returns the name of a joined namespace in the images, by runc's rule.
 fn external_name(kind: &str) -> alloc::string::String {

@@ -133,6 +133,38 @@ pub struct RestoreOptions<'a> {
     pub timeout: Option<Duration>,
 }
 
+impl<'a> RestoreOptions<'a> {
+    /// Returns the options of a restore by an engine. The options of the checkpoint have determined what the images may
+    /// contain, so everything is allowed.
+    pub fn of_engine(
+        create: CreateOptions<'a>,
+        (images, work): (&'a str, &'a str),
+        has_terminal: bool,
+    ) -> Self {
+        Self {
+            create,
+            criu: CriuOptions {
+                images,
+                work: Some(work),
+                shell_job: has_terminal,
+                file_locks: true,
+                ext_unix_sk: true,
+                tcp_established: true,
+                cgroups_mode: cgroups::DEFAULT,
+                pages: Pages::default(),
+            },
+            detach: true,
+            no_subreaper: true,
+            lsm_profile: None,
+            lsm_mount_context: None,
+            tcp_close: false,
+            waits: false,
+            eager: false,
+            timeout: None,
+        }
+    }
+}
+
 /// Parses the value of `--manage-cgroups-mode`.
 ///
 /// # Errors

@@ -7,11 +7,12 @@ use rustix::io::Errno;
 use spec::Spec;
 
 use super::images::{Directory, FOR};
-use super::options::{CriuOptions, Pages, RestoreOptions, cgroups_mode};
+use super::options::RestoreOptions;
 use super::program;
+use super::work::{own_work, remove_work};
 use crate::options::CreateOptions;
-use crate::template::printable;
-use crate::{Error, Warn};
+use crate::template::fall_back;
+use crate::{Error, Warn, annotations};
 
 /// The annotation that names the checkpoint of a container.
 pub(crate) const ANNOTATION: &str = "run.dayfly.checkpoint";
@@ -21,8 +22,6 @@ const SANDBOX: [&str; 2] =
 /// The directory of the checkpoints that an annotation can name. An environment variable names another.
 const PLACE: &str = "/var/lib/dayfly/checkpoints";
 const PLACE_VARIABLE: &str = "DAYFLY_CHECKPOINTS";
-/// The directory in the bundle for criu's log.
-const WORK: &str = "criu-work";
 const LONGEST: usize = 1 << 16;
 
 /// Returns whether an annotation of the configuration names a checkpoint.
@@ -54,50 +53,27 @@ impl Published {
         match usable(name, spec, options) {
             Ok(images) => Some(Self {
                 images,
-                work: format!("{bundle}/{WORK}"),
+                work: own_work(bundle),
                 has_terminal: spec.process.as_ref().is_some_and(|process| process.terminal),
             }),
             Err(reason) => {
-                fall_back(options.warn, name, &reason);
+                fall_back(options.warn, "checkpoint", name, &reason);
                 None
             }
         }
     }
 
-    /// Returns the options of a restore. The options of the checkpoint have determined what the images may contain, so
-    /// everything is allowed. Connections are restored as closed ones: several containers may come from these images.
-    ///
-    /// # Errors
-    /// None occur.
-    pub fn options<'a>(&'a self, create: &CreateOptions<'a>) -> Result<RestoreOptions<'a>, Error> {
-        Ok(RestoreOptions {
-            create: create.clone(),
-            criu: CriuOptions {
-                images: &self.images,
-                work: Some(&self.work),
-                shell_job: self.has_terminal,
-                file_locks: true,
-                ext_unix_sk: true,
-                tcp_established: true,
-                cgroups_mode: cgroups_mode(None)?,
-                pages: Pages::default(),
-            },
-            detach: true,
-            no_subreaper: true,
-            lsm_profile: None,
-            lsm_mount_context: None,
-            tcp_close: true,
-            waits: true,
-            eager: false,
-            timeout: None,
-        })
+    /// Returns the options of a restore. Connections are restored as closed ones: several containers may come from these
+    /// images.
+    pub fn options<'a>(&'a self, create: &CreateOptions<'a>) -> RestoreOptions<'a> {
+        let places = (self.images.as_str(), self.work.as_str());
+        let options = RestoreOptions::of_engine(create.clone(), places, self.has_terminal);
+        RestoreOptions { tcp_close: true, waits: true, ..options }
     }
 
     /// Removes criu's log after a restore without an error.
     pub fn tidy(&self, warn: Warn<'_>) {
-        let removed = super::c_string(&self.work)
-            .and_then(|path| rootfs::remove_all(&path).map_err(Error::from));
-        if let Err(error) = removed {
+        if let Err(error) = remove_work(&self.work) {
             (warn.record)(&error.to_string());
         }
     }
@@ -119,21 +95,11 @@ fn usable(name: &str, spec: &Spec<'_>, options: &CreateOptions<'_>) -> Result<St
     })?;
     let allowed = images.read(FOR, LONGEST).unwrap_or_default();
     let allowed = String::from_utf8_lossy(&allowed);
-    let is_for = |line: &str| {
-        line.split_once('=').is_some_and(|(key, value)| {
-            spec.annotations.get(key).is_some_and(|found| found.as_str() == value)
-        })
-    };
-    if allowed.is_empty() || !allowed.lines().all(is_for) {
+    if allowed.is_empty() || !allowed.lines().all(|line| annotations::has(spec, line)) {
         return Err("is not for this container (\"checkpoint --for\")".into());
     }
     program::find(options.criu_env).map_err(|error| error.to_string())?;
     Ok(path)
-}
-
-fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
-    let name = printable(name);
-    (warn.print)(&format!("checkpoint {name} {reason}: the program is executed instead"));
 }
 
 /// Says for which containers the images are.

@@ -13,6 +13,20 @@ use super::log;
 use super::session::Trouble;
 use crate::Error;
 
+/// Returns the path of a directory in the bundle for criu's log, where an engine names no other. After a failure, it is
+/// kept.
+pub fn own_work(bundle: &str) -> String {
+    format!("{bundle}/criu-work")
+}
+
+/// Removes the directory that [`own_work`] names.
+///
+/// # Errors
+/// If a file cannot be removed.
+pub fn remove_work(path: &str) -> Result<(), Error> {
+    Ok(rootfs::remove_all(&super::c_string(path)?)?)
+}
+
 /// The directory of criu's logs.
 #[derive(Debug)]
 pub(super) enum Work {

@@ -21,7 +21,7 @@ use sys::wait::{Deadline, ready};
 use super::{FOR, FORKED, PROTOCOL, REQUESTS, Refusal, cgroups, verify};
 use crate::directory::path_in;
 use crate::identity::has_exited;
-use crate::{CgroupDriver, Container, Store};
+use crate::{CgroupDriver, Container, Store, annotations};
 
 /// The first version that tells the status of a process that another one has reaped (`sys::exit_info`).
 const NEEDED: (u32, u32) = (6, 15);
@@ -136,10 +136,7 @@ pub(crate) enum NamedBy {
 /// Returns whether a template was made for containers with one of this container's annotations.
 fn is_for(template: &Container, spec: &Spec<'_>) -> bool {
     let mut own = template.record.annotations.iter();
-    let wanted = own.find(|(key, _)| key == FOR).and_then(|(_, value)| value.split_once('='));
-    wanted.is_some_and(|(key, value)| {
-        spec.annotations.get(key).is_some_and(|found| found.as_str() == value)
-    })
+    own.find(|(key, _)| key == FOR).is_some_and(|(_, pair)| annotations::has(spec, pair))
 }
 
 /// Connects to a template without waiting.

@@ -86,16 +86,15 @@ pub enum TemplateUse<'a> {
     },
 }
 
-/// Tells that the program is executed, because the template cannot fork it.
-pub(crate) fn fall_back(warn: Warn<'_>, name: &str, reason: &str) {
-    (warn.print)(&format!(
-        "template {} {reason}: the program is executed instead",
-        printable(name)
-    ));
+/// Tells that the program is executed, because what an option or annotation names, a `kind` such as `template`, does not
+/// make the process.
+pub(crate) fn fall_back(warn: Warn<'_>, kind: &str, name: &str, reason: &str) {
+    let name = printable(name);
+    (warn.print)(&format!("{kind} {name} {reason}: the program is executed instead"));
 }
 
 /// Returns a text from a tenant without control characters, for a line on a terminal.
-pub(crate) fn printable(text: &str) -> String {
+fn printable(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 

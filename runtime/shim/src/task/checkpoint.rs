@@ -1,36 +1,18 @@
 //! Checkpoint: saves a container's processes with criu.
 
-use alloc::ffi::CString;
 use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use container::{CheckpointOptions, CriuOptions, Pages, Tracking, cgroups_mode};
 use proto::messages::options;
 use proto::messages::task::CheckpointTaskRequest;
 use proto::ttrpc::Status;
-use proto::ttrpc::status::code;
 
 use super::malformed;
 use crate::caller::{Answered, Caller};
 use crate::shim::Shim;
 use crate::table::Place;
 use crate::worker::{Failed, Job, Kind, Work};
-
-/// The directory in the bundle for criu's log, unless the options name another directory. After a failure, the
-/// directory is kept.
-const WORK: &str = "criu-work";
-
-/// Returns the path of [`WORK`].
-pub(super) fn own_work(bundle: &str) -> String {
-    format!("{bundle}/{WORK}")
-}
-
-/// Removes the directory that [`own_work`] names.
-pub(super) fn remove_work(path: String) -> Result<(), Failed> {
-    let path = CString::new(path).map_err(|error| Failed(code::INTERNAL, error.to_string()))?;
-    Ok(rootfs::remove_all(&path).map_err(container::Error::from)?)
-}
 
 /// Starts a worker that runs criu. The container continues, unless the options request that it exits.
 pub(super) fn call(shim: &mut Shim, caller: Caller, payload: &[u8]) -> Answered {
@@ -73,7 +55,7 @@ fn save(
     options: &options::CheckpointOptions,
     args: sys::Args,
 ) -> Result<Vec<u8>, Failed> {
-    let own_work = own_work(bundle);
+    let own_work = container::own_work(bundle);
     let is_own = options.work_path.is_empty();
     let mode = Some(options.cgroups_mode.as_str()).filter(|mode| !mode.is_empty());
     let saved = work.store(place)?.container(&place.id)?.checkpoint(&CheckpointOptions {
@@ -98,7 +80,7 @@ fn save(
     });
     saved?;
     if is_own {
-        remove_work(own_work)?;
+        container::remove_work(&own_work)?;
     }
     Ok(Vec::new())
 }

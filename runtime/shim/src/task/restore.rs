@@ -5,16 +5,15 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use container::{Bundle, CreateOptions, CriuOptions, Pages, RestoreOptions, Store, cgroups_mode};
+use container::{Bundle, CreateOptions, RestoreOptions, Store};
 use proto::messages::options::Options;
 use proto::messages::task::CreateTaskRequest;
 use proto::ttrpc::Status;
 use spec::Spec;
 
-use super::checkpoint::{own_work, remove_work};
 use super::create_input::{CreateAnswer, CreateInput, Traits, root_mounts};
 use crate::bootstrap::Daemon;
 use crate::caller::{Answered, Caller, Outcome};
@@ -113,38 +112,16 @@ impl Saved {
         spec: Spec<'_>,
         create: CreateOptions<'_>,
     ) -> Result<(), Failed> {
-        let (warn, own_work) = (create.warn, own_work(&self.bundle));
+        let (warn, own_work) = (create.warn, container::own_work(&self.bundle));
         let named_work = Some(&self.options.criu_work_path).filter(|path| !path.is_empty());
-        let criu = CriuOptions {
-            images: &self.restoration.images,
-            work: Some(named_work.unwrap_or(&own_work)),
-            shell_job: self.has_terminal,
-            // The options of the checkpoint have determined what the images may contain, so
-            // everything is allowed here.
-            file_locks: true,
-            ext_unix_sk: true,
-            tcp_established: true,
-            cgroups_mode: cgroups_mode(None)?,
-            pages: Pages::default(),
-        };
-        let options = RestoreOptions {
-            create,
-            criu,
-            detach: true,
-            no_subreaper: true,
-            lsm_profile: None,
-            lsm_mount_context: None,
-            tcp_close: false,
-            eager: false,
-            waits: false,
-            timeout: None,
-        };
+        let places = (self.restoration.images.as_str(), named_work.unwrap_or(&own_work).as_str());
+        let options = RestoreOptions::of_engine(create, places, self.has_terminal);
         container::restore_from(store, &options, bundle, spec)?;
         if named_work.is_none()
-            && let Err(Failed(_, text)) = remove_work(own_work.clone())
+            && let Err(error) = container::remove_work(&own_work)
         {
             // The container is running, so this error is only a warning.
-            (warn.record)(&text);
+            (warn.record)(&error.to_string());
         }
         Ok(())
     }
