@@ -14,6 +14,7 @@ dayfly_tests::subject!(Runtime, CASES);
 
 pub const CASES: &[Case] = &[
     case!(steps_of_a_template).needs(possible).alone(),
+    case!(steps_of_a_saved_template).needs(possible).alone(),
     case!(steps_of_a_forked_program).needs(possible).alone(),
 ];
 
@@ -65,6 +66,24 @@ fn steps_of_a_template(bed: &Bed) {
         }
         c.assert_gone("a fault of a template");
         ((!is_made).then_some(outcome), false)
+    });
+}
+
+/// No criu is there, so a template without a fault fails once its warm-up is over.
+fn steps_of_a_saved_template(bed: &Bed) {
+    const NO_CRIU: &str = "/no/criu";
+    let c = bundle(bed, PROGRAM).make();
+    let dir = c.bundle.to_string_lossy().into_owned();
+    let images = bed.dir.join("images").to_string_lossy().into_owned();
+    walk("pass requests", |actor, number, kind| {
+        let call = bed.call(&["template", "create", "--bundle", &dir, "--save", &images, &c.id]);
+        let outcome = faulty(call.env("DAYFLY_CRIU", NO_CRIU), actor, number, kind).run();
+        if kind == "kill" {
+            let _ = c.delete_force();
+        }
+        c.assert_gone("a fault of a template that is to be saved");
+        let warmed_up = outcome.stderr.contains(NO_CRIU);
+        ((!warmed_up).then_some(outcome), false)
     });
 }
 
