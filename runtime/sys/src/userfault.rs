@@ -78,8 +78,8 @@ fn counted<const N: usize>(
 /// Copies a part of a file to missing pages of the process, and wakes the threads that wait for them. Returns the number
 /// of bytes that were copied, and the error of the page after them.
 ///
-/// The errors are EEXIST for a page that is present, ENOENT for memory that is not registered, EAGAIN if an event must
-/// be read first, ESRCH if the process has exited, and EFAULT if the file is shorter or cannot be read.
+/// The errors are EEXIST for a page that is present, ENOENT for memory that is not registered or lies in several mappings,
+/// EAGAIN if an event must be read first, ESRCH if the process has exited, and EFAULT if the file is shorter or cannot be read.
 pub fn copy(
     fd: BorrowedFd<'_>,
     to: u64,

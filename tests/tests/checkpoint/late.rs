@@ -8,13 +8,14 @@ use dayfly_tests::runner::Case;
 use dayfly_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
 
 const CASES: &[Case] = &[
     case!(memory_arrives_late).needs(criu::lacking).unlike_runc(),
+    case!(mappings_change_before_pages_arrive).needs(needs_python).unlike_runc(),
     case!(all_memory_at_once).needs(criu::lacking).unlike_runc(),
     case!(saved_and_paused_before_it_has_arrived).needs(criu::lacking).unlike_runc(),
     case!(killed_server).needs(criu::lacking).unlike_runc().alone(),
@@ -92,6 +93,39 @@ fn memory_arrives_late(bed: &Bed) {
     saved.restore(&[]).ok();
     is_good(&saved);
     assert!(record(&saved).exists());
+}
+
+fn needs_python() -> Result<(), String> {
+    criu::lacking()?;
+    match Path::new("/usr/bin/python3").exists() {
+        true => Ok(()),
+        false => Err("no /usr/bin/python3: apt-get install python3".to_owned()),
+    }
+}
+
+/// The pages of adjacent mappings are one range of the images. Threads split and move mappings, give up pages, and fork,
+/// while the pages arrive.
+fn mappings_change_before_pages_arrive(bed: &Bed) {
+    let mut bundle = bed.bundle();
+    fs::write(bundle.rootfs().join("moving.py"), include_str!("moving.py")).expect("write");
+    for (source, place) in [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")] {
+        if Path::new(source).exists() {
+            bundle = bundle.mount("bind", source, place, &["rbind", "ro"]);
+        }
+    }
+    let run = "exec </dev/null >/dev/null 2>&1; exec /usr/bin/python3 -B /moving.py";
+    let saved = Saved::running(bundle.sh(run));
+    saved.counts();
+    saved.checkpoint(&[]).ok();
+    for round in 0..6 {
+        // Without a record, pages arrive as they are accessed; with one, most arrive at the start.
+        if round % 2 == 0 {
+            let _ = fs::remove_file(record(&saved));
+        }
+        saved.restore(&[]).ok();
+        is_good(&saved);
+        saved.delete_force().ok();
+    }
 }
 
 fn all_memory_at_once(bed: &Bed) {

@@ -60,12 +60,6 @@ pub(super) fn pays(images: &Directory) -> Result<bool, Error> {
         return Ok(false);
     }
     let names = images.names()?;
-    let count = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
-    // criu has an image `core` for each thread, and one `mm` for each process. With several threads in a process, about
-    // one restore of a hundred has failed (a JVM, criu 4.2.1); the reason is not known yet.
-    if count("core-") > count("mm-") {
-        return Ok(false);
-    }
     let mut bytes = 0;
     for name in names.iter().filter(|name| name.starts_with("pagemap-")) {
         let image = images.read(name, 1 << 28)?;

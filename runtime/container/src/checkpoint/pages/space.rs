@@ -102,19 +102,29 @@ impl Space {
     pub fn copy(&mut self, range: Range, most: u64) -> Result<Progress, Errno> {
         let end = range.end.min(range.start.saturating_add(most));
         let offset = range.offset.wrapping_sub(range.start);
-        let mut at = range.start;
+        let (mut at, mut longest, mut is_again) = (range.start, u64::MAX, false);
         while at < end {
             let (uffd, offset) = (self.uffd.as_fd(), offset.wrapping_add(at));
-            let (done, result) = userfault::copy(uffd, at, &self.file, offset, end - at);
+            let len = longest.min(end - at);
+            let (done, result) = userfault::copy(uffd, at, &self.file, offset, len);
             self.pending.remove(at, at + done);
             at += done;
             match result {
-                Ok(()) if done > 0 => {}
-                // The page is present already, or is not in registered memory any more.
+                Ok(()) if done > 0 => (longest, is_again) = (u64::MAX, false),
+                // The kernel copies to one mapping only, and a range may be in several.
+                Err(Errno::NOENT) if len > self.page => {
+                    longest = (len / 2).next_multiple_of(self.page);
+                }
+                // The page's mapping has been moved or removed. As long as the event has not been read, the kernel
+                // copies nothing more: EAGAIN.
+                Err(Errno::NOENT) if !is_again => is_again = true,
+                // The page is present already, or its mapping has never been registered, as after madvise(2) with
+                // MADV_DONTFORK.
                 Err(Errno::EXIST | Errno::NOENT) => {
                     self.pending.remove(at, at + self.page);
                     let _ = userfault::wake(self.uffd.as_fd(), at, self.page);
                     at += self.page;
+                    (longest, is_again) = (u64::MAX, false);
                 }
                 result => return ended(result),
             }
