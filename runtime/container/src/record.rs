@@ -202,6 +202,11 @@ pub(crate) fn to_json<T: Serialize + ?Sized>(what: &str, value: &T) -> Result<St
     serde_json::to_string(value).map_err(failed)
 }
 
+/// Encodes a value for another process of dayfly.
+pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, sys::Error> {
+    postcard::to_allocvec(value).map_err(|_| sys::Error::new("encode", "record", Errno::INVAL))
+}
+
 /// Creates the empty file of a record. Fails with EEXIST if the file exists, and with ENOENT if the directory has been
 /// removed.
 pub(crate) fn begin(directory: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
@@ -227,8 +232,8 @@ fn draft(
     swap: i64,
     filter: Option<&seccomp::Program>,
 ) -> Result<(Header, Vec<u8>), sys::Error> {
-    let mut bytes = postcard::to_extend(record, [0; HEADER].to_vec())
-        .map_err(|_| sys::Error::new("encode", "container record", Errno::INVAL))?;
+    let mut bytes = [0; HEADER].to_vec();
+    bytes.append(&mut encode(record)?);
     let body = u32::try_from(bytes.len() - HEADER)
         .map_err(|_| sys::Error::new("encode", "container record", Errno::TOOBIG))?;
     if let Some(filter) = filter {

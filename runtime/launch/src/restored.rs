@@ -14,18 +14,23 @@ use rustix::thread::set_name;
 use sys::clone::Child;
 use sys::errand::leave;
 
-/// Creates the process. It listens on `listener`, and calls `go` when `start` has sent its message. It exits then, or
-/// when init, whose pidfd is `init`, exits. Of this process's descriptors it keeps no others: `go` must open its own.
+/// Creates the process. It listens on `listener`, and calls `go` with `data` when `start` has sent its message. It exits
+/// then, or when init, whose pidfd is `init`, exits. `go` captures nothing, since the process keeps no other descriptors.
 ///
 /// # Errors
 /// Those of clone3(2), openat(2) and pipe2(2).
-pub fn wait_in_place(listener: OwnedFd, init: OwnedFd, go: impl FnOnce()) -> Result<Child, Errno> {
+pub fn wait_in_place(
+    listener: OwnedFd,
+    init: OwnedFd,
+    data: &[u8],
+    go: impl FnOnce(&[u8]),
+) -> Result<Child, Errno> {
     let (closed, open) = pipe_with(PipeFlags::CLOEXEC)?;
-    let child = leave(None, vec![listener, init, open], |fds| {
+    let child = leave(None, vec![listener, init, open], data, |data, fds| {
         if let Ok([listener, init, open]) = <[OwnedFd; 3]>::try_from(fds) {
             drop(open);
             if let Ok(Some(starter)) = await_start(&listener, &init) {
-                go();
+                go(data);
                 // The end of the connection says that the program runs.
                 drop(starter);
             }

@@ -51,17 +51,20 @@ pub fn fetch(fetch: impl FnOnce() -> Result<OwnedFd, Errno>) -> Result<OwnedFd, 
 }
 
 /// Runs `work` in a child that may outlive this process, with its result as the exit status. The child starts in
-/// `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), blocks all signals, and has no other descriptors than `fds`,
-/// which `work` receives, and /dev/null as its standard streams; `work` must not use others.
+/// `cgroup` if one is given (CLONE_INTO_CGROUP, Linux 5.7), blocks all signals, and has no other descriptors than `fds`
+/// and /dev/null as its standard streams. `work` receives `data` and `fds`, and captures nothing: it cannot use a
+/// descriptor of the caller that is closed in the child.
 ///
 /// # Errors
 /// Those of openat(2) and clone3(2).
 #[cfg(feature = "alloc")]
-pub fn leave(
+pub fn leave<W: FnOnce(&[u8], Vec<OwnedFd>) -> i32>(
     cgroup: Option<BorrowedFd<'_>>,
     fds: Vec<OwnedFd>,
-    work: impl FnOnce(Vec<OwnedFd>) -> i32,
+    data: &[u8],
+    work: W,
 ) -> Result<Child, Errno> {
+    const { assert!(size_of::<W>() == 0, "`work` captures something") };
     let null = openat(CWD, "/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     match clone3(CloneFlags::empty(), cgroup)? {
         Clone::Parent(child) => Ok(child),
@@ -69,10 +72,10 @@ pub fn leave(
             let _ = set_mask(SignalSet::ALL);
             let kept: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
             let streams = [dup2_stdin(&null), dup2_stdout(&null), dup2_stderr(&null)];
-            // SAFETY: the child exits without dropping any value of its parent, and `work` uses `fds` only.
+            // SAFETY: the child exits without dropping any value of its parent, and `work` has only those of `fds`.
             let closed = unsafe { crate::exec::close_all_but(3, &kept) };
             let is_ready = streams.into_iter().chain([closed]).all(|result| result.is_ok());
-            crate::start::exit(if is_ready { work(fds) } else { 1 })
+            crate::start::exit(if is_ready { work(data, fds) } else { 1 })
         }
     }
 }

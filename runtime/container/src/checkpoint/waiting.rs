@@ -7,8 +7,8 @@ use rustix::process::getpid;
 use sys::Context;
 use sys::clone::Child;
 
-use crate::Error;
 use crate::directory::{START, listen_in, socket_for};
+use crate::{Error, record};
 
 const SIGCONT: i32 = 18;
 
@@ -23,18 +23,22 @@ pub(super) fn begin(
     let (Some(cgroup), Some(location)) = (cgroup, location) else {
         return Err(Error::text("a restored container without a cgroup cannot wait for start"));
     };
+    let place = record::encode(location)?;
     let socket = socket_for(START)?;
     listen_in(directory.as_fd(), &socket, START, 8)?;
-    let go = || {
-        let pids = Cgroup::open(location).and_then(|cgroup| cgroup.all_pids());
-        for pid in pids.unwrap_or_default() {
-            if pid != getpid() {
-                let _ = sys::signal::send_to(pid, SIGCONT);
-            }
-        }
-    };
     let waiter = fcntl_dupfd_cloexec(&init.pidfd, 3)
-        .and_then(|init| launch::wait_in_place(socket, init, go))
+        .and_then(|init| launch::wait_in_place(socket, init, &place, go_on))
         .context("clone3", "process that waits for start")?;
     Ok(cgroup.add(waiter.pid.as_raw_pid())?)
+}
+
+/// Lets all processes of the cgroup go on but this one.
+fn go_on(place: &[u8]) {
+    let Ok(location) = postcard::from_bytes::<Location>(place) else { return };
+    let pids = Cgroup::open(&location).and_then(|cgroup| cgroup.all_pids());
+    for pid in pids.unwrap_or_default() {
+        if pid != getpid() {
+            let _ = sys::signal::send_to(pid, SIGCONT);
+        }
+    }
 }

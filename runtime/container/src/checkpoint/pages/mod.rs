@@ -37,7 +37,7 @@ use sys::wait::Deadline;
 
 use super::images::{Directory, RECORD};
 use super::stage::Stage;
-use crate::{Container, Error, Unless as _};
+use crate::{Container, Error, Unless as _, record};
 use pending::Pending;
 use serve::Server;
 
@@ -114,8 +114,8 @@ impl Late {
         let mut fds = own.into_iter().map(copy).collect::<Result<Vec<_>, _>>()?;
         fds.extend([lock, theirs]);
         fds.extend(cgroup.entrances(true)?);
-        let path = images.path.clone();
-        let work = |fds: Vec<OwnedFd>| {
+        let data = record::encode(&(&images.path, location))?;
+        let work = |data: &[u8], fds: Vec<OwnedFd>| {
             let mut fds = fds.into_iter();
             let mut next = || fds.next();
             let (Some(fd), Some(container), Some(listener), Some(lock), Some(control)) =
@@ -123,15 +123,16 @@ impl Late {
             else {
                 return 1;
             };
+            let Ok((path, location)) = postcard::from_bytes(data) else { return 1 };
             if fds.try_for_each(|entrance| sys::stdio::write_all(entrance, b"0")).is_err() {
                 return 1;
             }
-            let status = guard(Directory { fd, path }, listener, control, location);
+            let status = guard(Directory { fd, path }, listener, control, &location);
             let _ = unlinkat(container, LOCK, AtFlags::empty());
             drop(lock);
             status
         };
-        let guard = sys::errand::leave(cgroup.dir_fd(), fds, work);
+        let guard = sys::errand::leave(cgroup.dir_fd(), fds, &data, work);
         Ok(Pages { guard: Some(guard.context("clone", "server of pages")?), control })
     }
 }
