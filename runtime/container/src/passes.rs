@@ -8,6 +8,7 @@ use spec::{Spec, Str};
 use trace::Phase;
 
 use crate::bundle::Bundle;
+use crate::checkpoint::Published;
 use crate::create_context::CreateContext;
 use crate::notify::{self, Manager};
 use crate::options::{CreateOptions, Purpose};
@@ -19,7 +20,8 @@ use crate::{Error, Store, TemplateUse, layered, placement, snapshot};
 /// finds on the host for the container.
 type Pass = for<'a> fn(&mut CreateContext<'a>) -> Result<bool, Error>;
 
-const PASSES: [(&str, Pass); 7] = [
+const PASSES: [(&str, Pass); 8] = [
+    ("checkpoint", checkpoint),
     // The options of `run --image`. All others see what they have set.
     ("image", image),
     ("layers", layers),
@@ -66,6 +68,12 @@ impl<'a> CreateContext<'a> {
         }
         Ok(context)
     }
+}
+
+/// Finds the checkpoint that an annotation names. A start has looked for one before the passes, and restores it.
+fn checkpoint(context: &mut CreateContext<'_>) -> Result<bool, Error> {
+    let CreateContext { purpose, options, bundle, ref spec, .. } = *context;
+    Ok(purpose == Purpose::Plan && Published::find(spec, &bundle.path, options).is_some())
 }
 
 fn image(context: &mut CreateContext<'_>) -> Result<bool, Error> {

@@ -66,6 +66,9 @@ fn counting(bed: &Bed) -> Saved<'_> {
 fn runs_on(bed: &Bed) {
     let saved = counting(bed);
     let then = saved.count();
+    let bundle = saved.c.bundle.to_str().expect("path");
+    let plan = aware(bed, bed.call(&["plan", bundle])).run().ok();
+    assert!(plan.stdout.contains("pass checkpoint"), "{plan}");
     for _ in 0..2 {
         saved.forget_count();
         let warm = call(&saved, "run", &["--detach"]).ok();
