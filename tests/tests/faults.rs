@@ -91,7 +91,7 @@ fn assert_told(outcome: &Outcome, kind: &str, fault: &str) {
 const NOT_HERE: &[(&str, &str, &str)] = &[
     ("parent", "enter resctrl group", "no resctrl file system, without which it is refused before"),
     ("parent", "await scope", "wants systemd: struck by scripts/systemd-host SUITE faults::scopes"),
-    ("init", "label keys", "wants SELinux: struck by scripts/bed guest-labels"),
+    ("init", "label keyring", "wants SELinux: struck by scripts/bed guest-labels"),
     ("init", "label process", "wants SELinux, as above"),
     ("init", "apply apparmor profile", "wants AppArmor: struck by scripts/bed guest-labels"),
 ];

@@ -65,7 +65,7 @@ pub trait Labelled {
 impl Labelled for ParentStep {
     fn label(&self) -> Label<'_> {
         match self {
-            Self::Undumpable => label(Phase::Security, "undumpable", ""),
+            Self::Undumpable => label(Phase::Security, "clear dumpable", ""),
             Self::OpenProc => label(Phase::Security, "open proc", "/proc"),
             Self::RequireModule(module) => label(
                 Phase::Security,
@@ -81,7 +81,7 @@ impl Labelled for ParentStep {
                 maps.uid_map.trim_end().replace('\n', ", "),
             ),
             Self::CloneTree(tree) => label(Phase::Mounts, "clone tree", taken_tree(tree)),
-            Self::LeaveOutPins => label(Phase::Mounts, "leave out pins", "of mount namespaces"),
+            Self::LeaveOutPins => label(Phase::Mounts, "skip pinned", "mount namespaces"),
             Self::MakeTree { filesystem, .. } => {
                 label(Phase::Mounts, "make tree", describe(filesystem))
             }
@@ -151,7 +151,7 @@ impl Labelled for ParentStep {
                 label(Phase::Security, "adjust oom score", score.to_string())
             }
             Self::InheritOomScore(score) => {
-                label(Phase::Security, "take on oom score", score.to_string())
+                label(Phase::Security, "inherit oom score", score.to_string())
             }
             Self::RestoreOomScore => label(Phase::Security, "restore oom score", ""),
             Self::EnterResctrl => label(Phase::Cgroups, "enter resctrl group", ""),
@@ -187,13 +187,13 @@ impl Labelled for InitStep {
             }
             Self::AwaitAdmission => wait("await admission", "", PARENT),
             Self::EnterTime { .. } => label(Phase::Platform, "enter time namespace", ""),
-            Self::Undumpable => label(Phase::Security, "undumpable", ""),
+            Self::Undumpable => label(Phase::Security, "clear dumpable", ""),
             Self::CloneTree(tree) => label(Phase::Mounts, "clone tree", taken_tree(tree)),
             Self::CloneDevice(device) => label(Phase::Mounts, "clone device", taken_device(device)),
             Self::BecomeRoot => label(Phase::Security, "become root", ""),
             Self::Unshare(kinds) => label(Phase::Platform, "unshare", names(*kinds)),
             Self::JoinNetwork => wait("join network", "", NETWORK),
-            Self::LabelKeys(context) => label(Phase::Security, "label keys", *context),
+            Self::LabelKeys(context) => label(Phase::Security, "label keyring", *context),
             Self::JoinKeyring { name } => label(Phase::Security, "join keyring", text(name)),
             Self::NewSession => label(Phase::Platform, "new session", ""),
             Self::LoopbackUp => label(Phase::Platform, "loopback up", ""),
@@ -303,7 +303,7 @@ impl Labelled for InitStep {
             Self::HandOverListener => wait("hand over listener", "", PARENT),
             Self::BecomeReaper => label(Phase::Bootstrap, "become reaper", ""),
             Self::PassRequests => label(Phase::Bootstrap, "pass requests", ""),
-            Self::StandIn => wait("stand in", "", "template"),
+            Self::StandIn => wait("wait for forked program", "", "template"),
             Self::Exec { argv, .. } => {
                 let words: Vec<Cow<'_, str>> =
                     argv.iter().map(|arg| arg.to_string_lossy()).collect();

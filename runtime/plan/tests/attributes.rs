@@ -142,9 +142,9 @@ fn labels_are_asked_for_first_and_set_last() {
         &[
             "require module AppArmor",
             "require module SELinux",
-            "label keys a:b:c:s0",
+            "label keyring a:b:c:s0",
             "join keyring _ses.test",
-            "label keys",
+            "label keyring",
             "mount tmpfs on /tmp (size=1m,context=u:r:t:s0:c1,c2)",
             "mount proc on /proc",
             "change user 0:0",
@@ -159,7 +159,7 @@ fn labels_are_asked_for_first_and_set_last() {
     assert!(masked);
     in_order(
         &exec(process, CloneFlags::empty()),
-        &["require module AppArmor", "label keys a:b:c:s0", "apply apparmor profile tight"],
+        &["require module AppArmor", "label keyring a:b:c:s0", "apply apparmor profile tight"],
     );
 }
 

@@ -41,8 +41,8 @@ fn with_labels(bed: &Bed) {
         let bundle = bed.bundle().set("/process/selinuxLabel", json!(selinux::CONTAINER));
         bundle.set("/linux/mountLabel", json!(selinux::OWN))
     };
-    strike(&Walk::new(bundle()), &["require module", "label keys", "label process"]);
-    strike_exec(&bundle().make().detached(), &["label keys", "label process"]);
+    strike(&Walk::new(bundle()), &["require module", "label keyring", "label process"]);
+    strike_exec(&bundle().make().detached(), &["label keyring", "label process"]);
 }
 
 /// Makes the steps of these kinds fail, during `create`.

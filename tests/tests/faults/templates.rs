@@ -93,7 +93,7 @@ fn steps_of_a_forked_program(bed: &Bed) {
         config["process"]["args"] =
             json!(["/usr/bin/python3", "-B", "/app.py", "time.sleep(1000)"]);
     });
-    walk("stand in", |actor, number, kind| {
+    walk("wait for forked program", |actor, number, kind| {
         let call = c.bundle_call("create", &["--template", &template.id]);
         let mut outcome = faulty(call, actor, number, kind).run();
         let is_start = outcome.code() == 0;

@@ -68,7 +68,7 @@ fn hostile_archives(bed: &Bed) {
         ("headers", many, "too many headers"),
         ("holes", pax(&huge), "contradicts itself"),
         ("type", Layer::new().entry(EntryType::new(b'M'), "a", "", 0o644, b""), "type 'M'"),
-        ("sum", Layer::new().raw(&wrong), "sum is wrong"),
+        ("sum", Layer::new().raw(&wrong), "invalid checksum"),
         (
             "end",
             Layer::new().raw(&Layer::new().file("a", 0o644, &[1; 6000]).archive()[..700]),

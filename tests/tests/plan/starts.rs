@@ -111,7 +111,7 @@ fn compare(plan: &Value, trace: &str, id: &str) {
             step(text("step"), text("object"), id)
         });
         let mut planned: Vec<String> = planned.collect();
-        if let Some(end) = planned.iter().position(|name| name == "stand in") {
+        if let Some(end) = planned.iter().position(|name| name == "wait for forked program") {
             // What follows is done by the forked program.
             planned.truncate(end + 1);
         }

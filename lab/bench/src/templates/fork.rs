@@ -27,7 +27,7 @@ const NAMES: [&str; 9] = [
     "limit forked program",
     "await forked program",
     "verify forked program",
-    "stand in",
+    "wait for forked program",
     "container runs",
     WHOLE,
 ];

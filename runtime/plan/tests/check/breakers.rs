@@ -20,17 +20,21 @@ const ALL: CloneFlags = CloneFlags::NEWNS
 
 pub const BREAKERS: &[Breaker] = &[
     ("proc-first", Case::new, |plan| after(&mut plan.parent, "open proc", "enter cgroup")),
-    ("undumpable-before-sharing", Case::new, |plan| after(&mut plan.parent, "undumpable", "clone")),
-    ("undumpable-before-sharing", rootless, |plan| remove(&mut plan.init, "undumpable")),
-    ("undumpable-before-sharing", rootless, |plan| after(&mut plan.parent, "undumpable", "admit")),
+    ("undumpable-before-sharing", Case::new, |plan| {
+        after(&mut plan.parent, "clear dumpable", "clone")
+    }),
+    ("undumpable-before-sharing", rootless, |plan| remove(&mut plan.init, "clear dumpable")),
+    ("undumpable-before-sharing", rootless, |plan| {
+        after(&mut plan.parent, "clear dumpable", "admit")
+    }),
     ("undumpable-before-sharing", Case::hooked_by_user, |plan| {
-        after(&mut plan.init, "undumpable", "run hooks");
+        after(&mut plan.init, "clear dumpable", "run hooks");
     }),
     ("maps-before-undumpable", rootless, |plan| {
-        after(&mut plan.parent, "map own id", "undumpable")
+        after(&mut plan.parent, "map own id", "clear dumpable")
     }),
     ("inherited-oom-score", nested, |plan| {
-        after(&mut plan.parent, "take on oom score", "undumpable");
+        after(&mut plan.parent, "inherit oom score", "clear dumpable");
     }),
     ("modules-first", labelled, |plan| after(&mut plan.parent, "require module", "enter cgroup")),
     ("cgroup-before-trees", Case::new, |plan| {
@@ -110,7 +114,7 @@ pub const BREAKERS: &[Breaker] = &[
     (
         "stands-in-for-the-exec",
         || Case::new().forked(),
-        |plan| before(&mut plan.init, "stand in", "await commit"),
+        |plan| before(&mut plan.init, "wait for forked program", "await commit"),
     ),
     (
         "stands-in-for-the-exec",
@@ -148,7 +152,7 @@ pub const BREAKERS: &[Breaker] = &[
         "time-while-dumpable",
         || Case::new().rootless().namespace("time", None),
         |plan| {
-            after(&mut plan.init, "enter time namespace", "undumpable");
+            after(&mut plan.init, "enter time namespace", "clear dumpable");
         },
     ),
     ("joined-before-root", exec_in_user, |plan| {
@@ -168,7 +172,7 @@ pub const BREAKERS: &[Breaker] = &[
         after(&mut plan.init, "new session", "open console");
     }),
     ("key-label-taken-back", labelled, |plan| {
-        let last = plan.init.iter().rposition(|step| step.is("label keys"));
+        let last = plan.init.iter().rposition(|step| step.is("label keyring"));
         plan.init.remove(last.unwrap());
     }),
     ("slots-filled", Case::new, |plan| remove(&mut plan.parent, "clone device")),
@@ -185,11 +189,9 @@ pub const BREAKERS: &[Breaker] = &[
         },
     ),
     ("cut-off-before-mounts", hooked, |plan| remove(&mut plan.init, "detach propagation")),
-    ("pins-left-out-last", Case::new, |plan| {
-        before(&mut plan.parent, "leave out pins", "clone tree")
-    }),
-    ("pins-left-out-last", Case::new, |plan| after(&mut plan.parent, "leave out pins", "clone")),
-    ("pins-left-out-last", Case::new, |plan| remove(&mut plan.parent, "leave out pins")),
+    ("pins-left-out-last", Case::new, |plan| before(&mut plan.parent, "skip pinned", "clone tree")),
+    ("pins-left-out-last", Case::new, |plan| after(&mut plan.parent, "skip pinned", "clone")),
+    ("pins-left-out-last", Case::new, |plan| remove(&mut plan.parent, "skip pinned")),
     ("root-before-mounts", Case::new, |plan| after(&mut plan.init, "attach root", "mount proc*")),
     ("one-way-into-root", Case::new, |plan| remove(&mut plan.init, "enter root")),
     ("no-host-path-inside", rootless, |plan| after(&mut plan.init, "clone tree", "pivot root")),
@@ -333,7 +335,7 @@ pub const BREAKERS: &[Breaker] = &[
         },
     ),
     ("admitted-before-root", rootless, |plan| {
-        after(&mut plan.init, "await admission", "undumpable");
+        after(&mut plan.init, "await admission", "clear dumpable");
     }),
     ("cgroup-before-its-namespace", Case::new, |plan| remove(&mut plan.init, "join cgroups")),
     ("ipc-made-by-root", in_user, |plan| {

@@ -187,7 +187,7 @@ fn leave_behind(daemon: &Daemon, answer: &[u8]) -> Result<Side, Failure> {
             // containerd does not know of it.
             match retry_on_intr(|| read(&hears, &mut [0])) {
                 Ok(1) => Ok(Side::Daemon),
-                _ => Err("nobody was told of this shim".into()),
+                _ => Err("the shim's address was not passed to containerd".into()),
             }
         }
     }

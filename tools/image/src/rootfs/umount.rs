@@ -14,7 +14,8 @@ pub(super) fn umount(options: &Umount) -> Result<()> {
     let shown = directory.display();
     let record =
         Mounted::read(&home)?.ok_or_else(|| unfit!("{shown} was not mounted by dayfly"))?;
-    let _lock = try_lock(&home)?.ok_or_else(|| unfit!("somebody is at work on {shown}"))?;
+    let _lock =
+        try_lock(&home)?.ok_or_else(|| unfit!("{shown} is in use by another command of dayfly"))?;
     let lazy = if options.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
     match unmount(&directory, lazy | UnmountFlags::NOFOLLOW) {
         Ok(()) => {}

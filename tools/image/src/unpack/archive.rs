@@ -320,7 +320,7 @@ impl<'a> Archive<'a> {
         ensure!(read == BLOCK, "the archive ends inside a header");
         ensure!(
             has_valid_sum(&header).map_err(field)?,
-            "the archive has a header whose sum is wrong: this is not an archive, or a damaged one"
+            "invalid checksum of a tar header: this is not an archive, or a damaged one"
         );
         Ok(Some(header))
     }
