@@ -197,7 +197,8 @@ fn time(cpu: &Cpu) -> Option<Cpu> {
         realtime_period: given(cpu.realtime_period),
         cpus: String::new(),
         mems: String::new(),
-        ..*cpu
+        burst: cpu.burst,
+        idle: cpu.idle,
     };
     (time != Cpu::default()).then_some(time)
 }
