@@ -975,6 +975,8 @@ class _Child:
                 raise _Failure(error.errno, "keyctl: join session keyring") from None
 
     def _take_streams(self):
+        # Before Python 3.13, the thread keeps the number that it has in the template.
+        threading.main_thread()._set_native_id()
         for number, descriptor in enumerate(self.plan.streams):
             _attempt("dup2: %d" % number, os.dup2, descriptor, number)
         for stream in (sys.stdin, sys.stdout, sys.stderr):

@@ -138,6 +138,8 @@ print(open('/proc/self/oom_score_adj').read(), os.getpriority(os.PRIO_PROCESS, 0
 print(sorted(os.listdir('/proc/self/fd'))[:-1], os.uname().nodename, sorted(os.listdir('/proc/sys/net')))
 print([line.split()[4] for line in open('/proc/self/mountinfo')])
 print(open('/proc/self/cgroup').read().count('/../'), os.getsid(0) == os.getpgrp())
+import threading
+print(threading.main_thread().native_id == threading.get_native_id(), threading.active_count())
 ";
 
 /// Verifies that a forked program prints the same as an executed one.

@@ -32,7 +32,7 @@ const CASES: &[Case] = &[
     case!(signals_reach_the_program).needs(needed).unlike_runc(),
     case!(what_must_not_be_open).needs(needed).unlike_runc(),
     case!(read_only_roots).needs(needed).unlike_runc(),
-    case!(damaged_images).needs(needed).unlike_runc(),
+    case!(damaged_images).needs(needed).unlike_runc().alone(),
     case!(places_that_others_could_change).needs(needed).unlike_runc(),
     case!(another_cpu).needs(needed).unlike_runc(),
     case!(killed_at_any_moment).needs(needed).unlike_runc().alone(),
