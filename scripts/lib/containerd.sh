@@ -65,6 +65,7 @@ show_processes() { while read -r pid; do echo "process $pid $(tr '\0' ' ' 2>/dev
 
 # HANDLER...: prepares a containerd, with these runtimes for the CRI if there are any.
 containerd_prepare() {
+    case " $* " in *' dayfly-shim '*) [ -x "$shim" ] || give_up "no shim at ${shim:-DAYFLY_SHIM}: make build-shim" ;; esac
     # Root of a user namespace must be able to reach root filesystems.
     chmod 711 "$scratch"
     cover /run/containerd 711
