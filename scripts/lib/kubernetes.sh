@@ -133,6 +133,8 @@ CONFIG
 set -e
 cd "$1"
 shift
+# Where mounts are shared, containerd would see these, and user namespaces could not mount proc.
+mount --make-private /proc
 find . -type f | while read -r name; do mount --bind "$name" "/proc/sys/$name"; done
 cd /
 exec "$@"
