@@ -40,8 +40,11 @@ pub enum Event {
         /// The length in bytes.
         len: u64,
     },
-    /// The memory from the first to the second address was unmapped, or its pages were given up.
-    Gone(u64, u64),
+    /// The pages from the first to the second address were given up.
+    Discarded(u64, u64),
+    /// The memory from the first to the second address was unmapped. The former place of memory that was moved is
+    /// unmapped, too, unless the process has kept it (MREMAP_DONTUNMAP).
+    Unmapped(u64, u64),
 }
 
 /// Returns whether this kernel has userfaultfd(2) with all events.
@@ -76,7 +79,7 @@ fn counted<const N: usize>(
 }
 
 /// Copies a part of a file to missing pages of the process, and wakes the threads that wait for them. Returns the number
-/// of bytes that were copied, and the error of the page after them.
+/// of bytes that were copied, and an error: if some were copied, EAGAIN, whatever the reason is why not all were.
 ///
 /// The errors are EEXIST for a page that is present, ENOENT for memory that is not registered or lies in several mappings,
 /// EAGAIN if an event must be read first, ESRCH if the process has exited, and EFAULT if the file is shorter or cannot be read.
@@ -129,7 +132,8 @@ pub fn event(fd: BorrowedFd<'_>) -> Result<Event, Errno> {
             Ok(Event::Fork(unsafe { crate::raw::new_fd(number as usize) }))
         }
         Some(0x14) => Ok(Event::Moved { from: first, to: second, len: third }),
-        Some(0x15 | 0x16) => Ok(Event::Gone(first, second)),
+        Some(0x15) => Ok(Event::Discarded(first, second)),
+        Some(0x16) => Ok(Event::Unmapped(first, second)),
         _ => Err(Errno::INVAL),
     }
 }

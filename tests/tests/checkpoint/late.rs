@@ -5,6 +5,7 @@ use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
 use dayfly_tests::runner::Case;
+use dayfly_tests::view::View;
 use dayfly_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -16,6 +17,8 @@ dayfly_tests::subject!(Runtime, CASES);
 const CASES: &[Case] = &[
     case!(memory_arrives_late).needs(criu::lacking).unlike_runc(),
     case!(mappings_change_before_pages_arrive).needs(needs_python).unlike_runc(),
+    case!(forks_often).needs(criu::lacking).unlike_runc(),
+    case!(few_tasks).on(&[View::V1]).needs(criu::lacking).unlike_runc(),
     case!(all_memory_at_once).needs(criu::lacking).unlike_runc(),
     case!(saved_and_paused_before_it_has_arrived).needs(criu::lacking).unlike_runc(),
     case!(killed_server).needs(criu::lacking).unlike_runc().alone(),
@@ -122,10 +125,48 @@ fn mappings_change_before_pages_arrive(bed: &Bed) {
         if round % 2 == 0 {
             let _ = fs::remove_file(record(&saved));
         }
+        // A program of several threads gets all memory at once: these start after the restore.
+        fs::write(saved.c.bundle.join("rootfs/go"), "").expect("write");
         saved.restore(&[]).ok();
+        assert!(lock(&saved).exists(), "all memory was there at once");
         is_good(&saved);
         saved.delete_force().ok();
     }
+}
+
+/// Each fork costs the server a descriptor. The limit of most callers is 1024.
+fn forks_often(bed: &Bed) {
+    let script = format!(
+        "held=$(head -c {HELD} /dev/urandom | base64); good=${{#held}}; i=0; \
+         while :; do (:); i=$((i+1)); [ $((i % 100)) = 0 ] || continue; \
+         [ ${{#held}} = $good ] || : >/bad; echo $i >/n.new; mv /n.new /n; done"
+    );
+    let saved =
+        Saved::running(bed.bundle().sh(&format!("exec </dev/null >/dev/null 2>&1; {script}")));
+    saved.counts();
+    saved.checkpoint(&[]).ok();
+    for _ in 0..2 {
+        let then = saved.count();
+        saved.restore(&[]).ok();
+        wait::until_true("many forks", || saved.count() > then + 3000);
+        assert_eq!(saved.c.status(), "running");
+        is_good(&saved);
+        saved.delete_force().ok();
+    }
+}
+
+fn few_tasks(bed: &Bed) {
+    let limit = serde_json::json!({ "limit": 5 });
+    let bundle = bed.bundle().set("/linux/resources/pids", limit);
+    let held = format!("held=$(head -c {HELD} /dev/urandom | base64)");
+    let count = "i=0; while :; do i=$((i+1)); echo $i >/n; usleep 1000; done";
+    let saved =
+        Saved::running(bundle.sh(&format!("exec </dev/null >/dev/null 2>&1; {held}; {count}")));
+    saved.counts();
+    saved.checkpoint(&[]).ok();
+    saved.restore(&[]).ok();
+    saved.counts();
+    assert!(!record(&saved).exists());
 }
 
 fn all_memory_at_once(bed: &Bed) {

@@ -11,6 +11,8 @@ const COMMON: [u8; 4] = 0x5456_4319_u32.to_le_bytes();
 pub(super) const CGROUPS: u32 = 0x5938_3330;
 /// The memory map of a process.
 pub(super) const MEMORY_MAP: u32 = 0x5608_4025;
+/// The mappings of a process.
+pub(super) const MAPPINGS: u32 = 0x5749_2820;
 /// A user namespace.
 pub(super) const USER_NAMESPACE: u32 = 0x5547_4906;
 

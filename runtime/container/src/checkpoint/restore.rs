@@ -419,10 +419,13 @@ impl Restoration<'_> {
         let has_own_log = log::named_by(&config_file(&self.context.spec), LOG).is_some();
         let is_excluded =
             options.eager || options.criu.pages.lazy || self.ids.is_some() || has_own_log;
-        Ok(!is_excluded
-            && self.plan.cgroup.is_some()
-            && session.is(40000)
-            && pages::pays(&self.images)?)
+        let Some(CgroupPlan::Create { resources, .. } | CgroupPlan::Scope { resources, .. }) =
+            &self.plan.cgroup
+        else {
+            return Ok(false);
+        };
+        let tasks = resources.pids.as_ref().and_then(|pids| pids.limit);
+        Ok(!is_excluded && session.is(40000) && pages::pays(&self.images, tasks)?)
     }
 
     /// Creates the container's cgroup. systemd creates a scope for a process that exists, which is criu's here: without

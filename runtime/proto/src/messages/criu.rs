@@ -262,6 +262,18 @@ message! {
         5 => pages: u64,
     }
 
+    /// `mm_entry`: the image of a process's mappings (images/mm.proto).
+    pub struct Mappings {
+        /// The mappings.
+        14 => list: Vec<Mapping>,
+    }
+
+    /// `vma_entry`: a mapping (images/vma.proto).
+    pub struct Mapping {
+        /// The madvise(2) of the mapping: bit N is advice N.
+        9 => advice: u64,
+    }
+
     /// `criu_features`: optional features of the kernel that criu can use.
     pub struct Features {
         /// Whether the kernel tracks which pages were written (CONFIG_MEM_SOFT_DIRTY).

@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use cgroup::{Cgroup, Location};
+use proto::messages::criu::Mappings;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
     Access, AtFlags, CWD, FlockOperation, Mode, OFlags, accessat, flock, openat, unlinkat,
@@ -35,6 +36,7 @@ use sys::Context;
 use sys::clone::{Child, Clone, CloneFlags, clone3};
 use sys::wait::Deadline;
 
+use super::format;
 use super::images::{Directory, RECORD};
 use super::stage::Stage;
 use crate::{Container, Error, Unless as _, record};
@@ -49,9 +51,15 @@ const LOCK: &str = "pages";
 const PATIENCE: Duration = Duration::from_secs(10);
 /// With fewer bytes of memory, the server takes longer than it saves.
 const LEAST: u64 = 4 << 20;
+/// The number of tasks in the cgroup besides the container's own: guard, server, criu and its children.
+const HELPERS: usize = 5;
+const MADV_DONTFORK: u64 = 10;
+const MADV_WIPEONFORK: u64 = 18;
 
-/// Returns whether a restore from these images is faster if pages are loaded late, and can be made so.
-pub(super) fn pays(images: &Directory) -> Result<bool, Error> {
+/// Returns whether a restore from these images is faster if pages are loaded late, and can be made so: the images say
+/// nothing of what several threads do at once, and mappings have no properties that the kernel does not report at a fork.
+/// `tasks` is the limit of tasks.
+pub(super) fn pays(images: &Directory, tasks: Option<i64>) -> Result<bool, Error> {
     if !images.parents()?.is_empty() || !sys::userfault::is_supported() {
         return Ok(false);
     }
@@ -60,6 +68,23 @@ pub(super) fn pays(images: &Directory) -> Result<bool, Error> {
         return Ok(false);
     }
     let names = images.names()?;
+    // criu has an image `core` for each thread, and one `mm` for each process.
+    let count = |kind: &str| names.iter().filter(|name| name.starts_with(kind)).count();
+    let (threads, processes) = (count("core-"), count("mm-"));
+    let room = threads.saturating_add(HELPERS);
+    if threads > processes
+        || tasks.is_some_and(|most| usize::try_from(most).is_ok_and(|most| most < room))
+    {
+        return Ok(false);
+    }
+    for name in names.iter().filter(|name| name.starts_with("mm-")) {
+        let image = images.read(name, 1 << 28)?;
+        if format::messages(&image, format::MAPPINGS)
+            .is_none_or(|all| all.iter().any(|one| is_forked_apart(one)))
+        {
+            return Ok(false);
+        }
+    }
     let mut bytes = 0;
     for name in names.iter().filter(|name| name.starts_with("pagemap-")) {
         let image = images.read(name, 1 << 28)?;
@@ -70,6 +95,12 @@ pub(super) fn pays(images: &Directory) -> Result<bool, Error> {
         }
     }
     Ok(bytes >= LEAST)
+}
+
+/// Returns whether a mapping is left out of a forked child, or empty there.
+fn is_forked_apart(mappings: &[u8]) -> bool {
+    let Ok(Mappings { list }) = Mappings::decode(mappings) else { return true };
+    list.iter().any(|mapping| mapping.advice & (1 << MADV_DONTFORK | 1 << MADV_WIPEONFORK) != 0)
 }
 
 /// What is made in criu's mount namespace.

@@ -50,7 +50,7 @@ impl Pending {
                 return None;
             }
             last = end;
-            if entry.flags & (PRESENT | LAZY) == PRESENT | LAZY {
+            if entry.flags & (PRESENT | LAZY) == PRESENT | LAZY && len > 0 {
                 ranges.push(Range { start, end, offset });
             }
             if entry.flags & PRESENT != 0 {

@@ -29,6 +29,9 @@ const RECORDED: Duration = Duration::from_secs(1);
 /// latest after [`LATEST`].
 const QUIET: Duration = Duration::from_millis(50);
 const LATEST: Duration = Duration::from_millis(500);
+/// With the memory of so many processes, all remaining pages are loaded. Each fork gives this process a descriptor, and
+/// another copy of the list of pages.
+const FORKED: usize = 32;
 /// A record that lacks as many pages is completed.
 const MANY: usize = 64;
 /// The number of bytes that are loaded between two looks at events.
@@ -260,6 +263,10 @@ impl Server {
             }
         }
         self.spaces.append(&mut born);
+        if self.spaces.len() > FORKED {
+            let now = Deadline::after(Duration::ZERO);
+            self.fill = self.fill.map(|_| (now, now));
+        }
         Ok(())
     }
 

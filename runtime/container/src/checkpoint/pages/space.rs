@@ -31,19 +31,23 @@ pub(super) struct Space {
     pub pending: Pending,
     /// The addresses at which threads wait.
     waiting: Vec<u64>,
+    /// The former places of memory that was moved, until the kernel reports that they are unmapped.
+    moved: Vec<(u64, u64)>,
     /// The addresses at which threads have waited.
     pub touched: Vec<u64>,
 }
 
 impl Space {
     pub fn new(pid: i32, uffd: OwnedFd, file: Mapped, page: u64, pending: Pending) -> Self {
-        Self { pid, uffd, file, page, pending, waiting: Vec::new(), touched: Vec::new() }
+        let (waiting, moved, touched) = (Vec::new(), Vec::new(), Vec::new());
+        Self { pid, uffd, file, page, pending, waiting, moved, touched }
     }
 
     /// Reads all events. Returns whether there was one, and adds forked processes to `born`.
     ///
     /// The kernel lets no page be copied between a fork and the reading of its event. So the pages that are missing in
-    /// the child are those that are missing in the parent now. This also holds for the other events.
+    /// the child are those that are missing in the parent now. This also holds for the other events. Between the two
+    /// events of a move, another thread may move memory to the place that has become free.
     pub fn read_events(&mut self, born: &mut Vec<Self>) -> Result<bool, Errno> {
         let mut is_any = false;
         loop {
@@ -57,8 +61,17 @@ impl Space {
                     let pending = self.pending.clone();
                     born.push(Self::new(self.pid, uffd, self.file, self.page, pending));
                 }
-                Ok(Event::Moved { from, to, len }) => self.pending.relocate(from, to, len),
-                Ok(Event::Gone(start, end)) => drop(self.pending.remove(start, end)),
+                Ok(Event::Moved { from, to, len }) => {
+                    self.pending.relocate(from, to, len);
+                    self.moved.push((from, from.saturating_add(len)));
+                }
+                Ok(Event::Unmapped(start, end)) => {
+                    match self.moved.iter().position(|place| *place == (start, end)) {
+                        Some(index) => drop(self.moved.swap_remove(index)),
+                        None => drop(self.pending.remove(start, end)),
+                    }
+                }
+                Ok(Event::Discarded(start, end)) => drop(self.pending.remove(start, end)),
                 Err(Errno::AGAIN) => return Ok(is_any),
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
@@ -110,7 +123,7 @@ impl Space {
             self.pending.remove(at, at + done);
             at += done;
             match result {
-                Ok(()) if done > 0 => (longest, is_again) = (u64::MAX, false),
+                Ok(()) | Err(Errno::AGAIN) if done > 0 => (longest, is_again) = (u64::MAX, false),
                 // The kernel copies to one mapping only, and a range may be in several.
                 Err(Errno::NOENT) if len > self.page => {
                     longest = (len / 2).next_multiple_of(self.page);
@@ -139,7 +152,7 @@ impl Space {
             let (done, result) = userfault::zero(self.uffd.as_fd(), at, end - at);
             at += done;
             match result {
-                Ok(()) if done > 0 => {}
+                Ok(()) | Err(Errno::AGAIN) if done > 0 => {}
                 Err(errno @ (Errno::EXIST | Errno::NOENT | Errno::INVAL)) => {
                     let _ = userfault::wake(self.uffd.as_fd(), at, self.page);
                     at = if errno == Errno::EXIST { at + self.page } else { end };

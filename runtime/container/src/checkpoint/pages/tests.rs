@@ -2,9 +2,10 @@
 
 use alloc::vec::Vec;
 
-use proto::messages::criu::{MemoryMap, PageRange};
+use proto::messages::criu::{Mapping, Mappings, MemoryMap, PageRange};
 
 use super::super::format;
+use super::is_forked_apart;
 use super::pending::{Pending, Range};
 use super::touched::{PAGE, Touched};
 
@@ -79,6 +80,16 @@ fn memory_maps() {
     assert_eq!(Pending::decode(&saved, u64::MAX), None);
     assert_eq!(Pending::decode(&image(&[entry(10, 1, IN_PARENT)]), 1), None);
     assert_eq!(Pending::decode(&image(&[stack.clone(), stack]), 1), None);
+}
+
+#[test]
+fn mappings_that_a_fork_changes() {
+    let of = |advice: &[u64]| {
+        let list = advice.iter().map(|advice| Mapping { advice: *advice }).collect();
+        is_forked_apart(&Mappings { list }.encode())
+    };
+    assert!(!of(&[]) && !of(&[0, 1 << 14]));
+    assert!(of(&[0, 1 << 10]) && of(&[1 << 18, 0]) && is_forked_apart(&[0xff]));
 }
 
 #[test]
