@@ -13,7 +13,6 @@
 //! | [`start`], [`burst`], [`spaced`], [`mod@faas`], [`bulk`], [`first_use`], [`staircase`], [`unshare`], [`favordynmods`], [`memory`], [`density`], [`mod@restore`], [`templates`], [`mounts`], [`layers`], [`ablation`], [`pools`] | the experiments |
 //! | [`shim`] | the cost of the shim between containerd and a container |
 //! | [`mod@kubernetes`] | the cost of a RuntimeClass on a node of a cluster |
-//! | [`mod@scale`] | a simulation of larger nodes and clusters, from results of the other experiments |
 //! | [`groups`] | what control groups do for applications that share a host |
 //! | [`trace`], [`mod@flame`] | where the time of a start goes, according to dayfly's own trace, to system calls observed from outside, and to samples of a burst |
 //! | [`mod@report`] | all experiments on one page, beside published figures |
@@ -74,7 +73,6 @@ mod restore;
 mod results;
 mod rootfs;
 mod runtime;
-mod scale;
 mod session;
 mod shim;
 mod spaced;

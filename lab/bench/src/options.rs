@@ -3,8 +3,8 @@
 use crate::session::{With, run};
 use crate::{
     Error, ablation, bulk, burst, config, density, faas, favordynmods, first_use, flame, groups,
-    kubernetes, layers, learned, leftover, lookups, memory, mounts, pools, report, restore, scale,
-    shim, spaced, staircase, start, templates, trace, unshare,
+    kubernetes, layers, learned, leftover, lookups, memory, mounts, pools, report, restore, shim,
+    spaced, staircase, start, templates, trace, unshare,
 };
 use clap::{Parser, Subcommand};
 
@@ -136,13 +136,6 @@ pub enum Command {
     /// once, pods of a Job, and pods that the kubelet probes. A pod's start is measured by the
     /// kubelet; CPU time is that of all processes of the node except kubectl.
     Kubernetes(kubernetes::Kubernetes),
-    /// Simulate nodes of more CPUs and clusters of many nodes, with figures measured here
-    ///
-    /// This measures nothing. The figures come from the JSON of "kubernetes", "shim" and "burst", or from options; the
-    /// limits of kubelet and scheduler are Kubernetes' defaults. The result shows the pods a second and the pods that a
-    /// node allows, when all pods of a burst are ready, and what limits each of them. docs/scale.md lists what is
-    /// measured, what is modelled, and what the model leaves out.
-    Scale(Box<scale::Scale>),
     /// Show how much time each fast path saves on this host
     Ablation(With<ablation::Ablation>),
     /// Measure how much time a start saves if its cgroup was made in advance
@@ -220,7 +213,6 @@ impl Command {
             Self::Templates(templates) => run(templates),
             Self::Shim(shim) => run(shim),
             Self::Kubernetes(kubernetes) => kubernetes::command(&kubernetes),
-            Self::Scale(scale) => scale::command(&scale),
             Self::Ablation(ablation) => run(ablation),
             Self::Pools(pools) => run(pools),
             Self::Trace(trace) => run(trace),
