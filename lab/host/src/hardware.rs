@@ -4,7 +4,6 @@
 //! All values are read from sysfs and nothing is probed, so the files of another host can be used, too. Values that
 //! firmware does not report are shown as not available; contradictory files are rejected.
 
-mod picture;
 mod text;
 
 use crate::facts::Facts;
@@ -13,7 +12,6 @@ use crate::output;
 use report::{Error, Format};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs;
 use topology::{Cpu, List, States, Topology};
 
 /// Reads the host's hardware and prints it.
@@ -22,9 +20,6 @@ use topology::{Cpu, List, States, Topology};
 /// As [`Hardware::of`]; a file that cannot be written.
 pub fn command(options: &Options) -> Result<(), Error> {
     let hardware = Hardware::of(&Facts::of(options.sysroot.as_deref())?)?;
-    if let Some(file) = &options.svg {
-        fs::write(file, picture::of(&hardware).svg()).map_err(Error::of("write", file))?;
-    }
     let text = match options.format {
         Format::Table => hardware.to_string(),
         Format::Json => {

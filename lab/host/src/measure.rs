@@ -6,7 +6,7 @@
 //! | [`idle`] | how much of a host's CPU time is idle |
 //! | [`random`] | reproducible random numbers |
 //! | [`progress`] | the progress of a long run |
-//! | [`chart`] | pictures of curves, bars, stacks and nested boxes |
+//! | [`chart`] | pictures of curves, bars and stacks |
 
 pub mod bootstrap;
 pub mod chart;

@@ -75,9 +75,6 @@ pub struct Hardware {
     /// The output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Draw nodes, caches, cores, CPUs and the distances between nodes to this file
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
     /// Write the output to FILE
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -1,15 +1,13 @@
-//! Pictures of curves, groups of bars, stacks and nested boxes as self-contained SVG, which needs no scripts, fonts or
+//! Pictures of curves, groups of bars and stacks as self-contained SVG, which needs no scripts, fonts or
 //! external resources.
 
 mod bars;
-mod boxes;
 mod flame;
 mod legend;
 mod ruler;
 mod svg;
 
 pub use bars::Bars;
-pub use boxes::{Boxes, Cell, Outer, Tray};
 pub use flame::Flame;
 pub use ruler::{digits, whole_or_digits};
 pub use svg::STYLE;

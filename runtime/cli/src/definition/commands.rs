@@ -338,10 +338,7 @@ describes all commands.",
         )
         .examples(&[
             ("host check", "show what can be improved on this host"),
-            (
-                "host topology --svg topology.svg",
-                "show memory nodes, caches and CPUs, and draw them",
-            ),
+            ("host topology", "show memory nodes, caches and CPUs"),
             (
                 "host locks --svg locks.svg",
                 "measure how many containers to start at once, and from which CPUs",

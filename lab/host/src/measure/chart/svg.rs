@@ -31,7 +31,6 @@ impl fmt::Display for Area {
 pub(crate) type Side = &'static str;
 
 pub(crate) const ABOVE: Side = r#"dy="-0.5ex" text-anchor="middle""#;
-pub(crate) const AROUND: Side = r#"dy="0.5ex" text-anchor="middle""#;
 pub(crate) const BELOW: Side = r#"dy="0.76em" text-anchor="middle""#;
 pub(crate) const LEFT: Side = r#"dy="0.5ex" text-anchor="end""#;
 pub(crate) const RIGHT: Side = r#"dy="0.5ex" text-anchor="start""#;
@@ -63,11 +62,6 @@ impl Svg {
     /// Fills an area; `opacity` is empty or an attribute.
     pub(crate) fn fill(&mut self, area: Area, colour: Colour, opacity: &str) {
         self.add(format_args!(r#"<rect {area}{opacity} fill="{colour}"/>"#));
-    }
-
-    /// Draws the edge of an area.
-    pub(crate) fn edge(&mut self, area: Area, colour: Colour) {
-        self.add(format_args!(r#"<rect {area} fill="none" stroke="{colour}"/>"#));
     }
 
     /// Adds an outline in the form of the attribute `d`, filled with three quarters of a colour.
