@@ -14,8 +14,6 @@ use serde_json::Map;
 pub struct Line {
     /// The name of the measured quantity.
     pub what: String,
-    /// The name in earlier reports, if it was another one.
-    pub was: Option<String>,
     /// The published figures, if any.
     #[serde(default)]
     pub published: Vec<Published>,

@@ -44,11 +44,11 @@ pub(super) struct Measured {
     pub record: Value,
     /// The excluded entrants, and the reasons.
     pub failures: Value,
-    /// The names of the picture files, in the directory of the page.
+    /// The name of the picture's file in the directory of the page, if there is a picture.
     pub pictures: Vec<String>,
-    /// The contents of the picture files (SVG).
+    /// The content of that file (SVG).
     #[serde(skip)]
-    pub drawn: Vec<String>,
+    pub drawn: Option<String>,
 }
 
 /// The state of a part.
@@ -128,16 +128,15 @@ impl Section {
         // A quick report does not measure all lines.
         let is_empty = |row: &Row| row.published.is_empty() && row.measured.is_empty();
         let (empty, lines): (Vec<Row>, Vec<Row>) = rows.partition(|row| is_done && is_empty(row));
-        let mut drawn: Vec<String> = Vec::new();
-        if is_done {
-            // One picture is enough: the experiment's own one if the part prefers it or there are no bars.
-            let bars =
-                if part.own && own.is_some() { None } else { picture::bars_of(&lines, part)? };
-            drawn.extend(bars.or(own));
-        }
-        let pictures = (1..=drawn.len()).map(|number| format!("{}-{number}.svg", part.name));
+        // One picture is enough: the experiment's own one if the part prefers it or there are no bars.
+        let drawn = match is_done {
+            true if part.own && own.is_some() => own,
+            true => picture::bars_of(&lines, part)?.or(own),
+            false => None,
+        };
+        let pictures = drawn.iter().map(|_| format!("{}-1.svg", part.name)).collect();
         let unmeasured = empty.into_iter().map(|row| row.what).collect();
-        let measured = Measured { lines, unmeasured, pictures: pictures.collect(), drawn, ..of };
+        let measured = Measured { lines, unmeasured, pictures, drawn, ..of };
         Ok(Self { paper, part, verdict: None, measured })
     }
 
@@ -258,12 +257,11 @@ impl Page {
     /// Writes all formats, each atomically.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Error> {
         for Section { part, measured, .. } in &self.sections {
-            for (name, text) in measured.pictures.iter().zip(&measured.drawn) {
-                replace(&directory.join(name), text)?;
-            }
-            // Removes pictures that an earlier run left, if that run drew more of them.
-            for number in measured.pictures.len() + 1..=2 {
-                let _ = fs::remove_file(directory.join(format!("{}-{number}.svg", part.name)));
+            let file = directory.join(format!("{}-1.svg", part.name));
+            match &measured.drawn {
+                Some(text) => replace(&file, text)?,
+                // An earlier run may have left one.
+                None => _ = fs::remove_file(file),
             }
         }
         let first = First::of(|part, what| {

@@ -62,9 +62,6 @@ pub struct Part {
     /// The part's figures, published and measured.
     #[serde(rename = "line", skip_serializing)]
     pub lines: Vec<Line>,
-    /// The beginnings of lines of earlier reports that the page no longer shows.
-    #[serde(default, skip_serializing)]
-    pub dropped: Vec<String>,
     /// Sentences about results that a host cannot reproduce, and about those that the page shows instead.
     #[serde(default, skip_serializing)]
     pub instead: Vec<Instead>,

@@ -44,9 +44,7 @@ impl Row {
     pub(super) fn cells(rows: &mut Vec<Self>, line: &Line) -> Vec<Cell> {
         let mut cells = Vec::new();
         rows.retain(|row| {
-            let old = line.was.as_ref().and_then(|was| row.what.strip_prefix(was));
-            let rest = row.what.strip_prefix(&line.what).or(old);
-            match (rest, row.measured.as_slice()) {
+            match (row.what.strip_prefix(&line.what), row.measured.as_slice()) {
                 (Some(""), measured) => cells.extend_from_slice(measured),
                 (Some(rest), [cell]) if rest.starts_with(", ") && cell.name == HERE => {
                     cells.push(Cell { name: rest[2..].to_owned(), ..cell.clone() });

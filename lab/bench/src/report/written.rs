@@ -65,9 +65,8 @@ fn section(
     host: &Circumstances,
 ) -> Result<Section, String> {
     let part = place.1;
-    // Earlier reports have a picture with bars before the experiment's own one.
     let is_own = part.draws() && (part.own || picture::shown(&old.lines, part).is_empty());
-    let own = match old.pictures.last().filter(|_| is_own) {
+    let own = match old.pictures.first().filter(|_| is_own) {
         Some(name) => {
             let file = directory.join(name);
             let text = fs::read_to_string(&file);
@@ -76,8 +75,7 @@ fn section(
         None => None,
     };
     let cells = part.lines.iter().map(|line| Row::cells(&mut old.lines, line)).collect();
-    let is_kept = |row: &&Row| !part.dropped.iter().any(|it| row.what.starts_with(it));
-    if let Some(row) = old.lines.iter().filter(is_kept).find(|row| !row.measured.is_empty()) {
+    if let Some(row) = old.lines.iter().find(|row| !row.measured.is_empty()) {
         let what = &row.what;
         return Err(format!("{}: no line {what:?}: written by another version", part.name));
     }
