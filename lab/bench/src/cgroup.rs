@@ -42,22 +42,6 @@ impl Parent {
         mounts(&self.hierarchies).map(|mount| PathBuf::from(format!("{mount}{}", self.path)))
     }
 
-    /// Creates the child cgroup `name` in one hierarchy, and returns its directory. In the v1 and hybrid views, a v1
-    /// hierarchy is preferred that accepts processes without further settings.
-    ///
-    /// # Errors
-    /// Those of mkdir(2).
-    pub fn make_child(&self, name: &str) -> Result<PathBuf, Error> {
-        let fits = |directory: &PathBuf| {
-            let top = directory.parent().and_then(Path::file_name).unwrap_or_default();
-            ["freezer", "pids", "memory", "devices"].iter().any(|fit| top == *fit)
-        };
-        let place = self.directories().find(fits).or_else(|| self.directories().next());
-        let child = place.unwrap_or_default().join(name);
-        fs::create_dir_all(&child).map_err(Error::at("make cgroup", &child))?;
-        Ok(child)
-    }
-
     /// Returns the number of hierarchies that have the cgroup.
     pub fn count(&self) -> usize {
         self.directories().filter(|directory| directory.exists()).count()

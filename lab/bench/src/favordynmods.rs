@@ -8,11 +8,11 @@
 use crate::harness::*;
 use crate::process::Sample;
 use crate::runtime;
+use host::check::measured::migration::Migration;
 use host::dynmods::State;
 use host::facts::Facts;
 use host::layout::Layout;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::FileExt;
 
 /// `favordynmods`.
 #[derive(Debug, Args)]
@@ -43,7 +43,8 @@ const READS: &str = "500 reads of cgroup.procs";
 impl Experiment for FavorDynmods {
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
         let facts = Facts::of(None)?;
-        let state = State::of(&facts, &Layout::of(&facts));
+        let layout = Layout::of(&facts);
+        let state = State::of(&facts, &layout);
         let names: &[&str] = match (self.switch, state.is_on()) {
             (true, true) => {
                 bail!("favordynmods is on: turn it off by \"dayfly host favordynmods off\" first");
@@ -56,13 +57,13 @@ impl Experiment for FavorDynmods {
         let states =
             entrants.first().into_iter().flat_map(|any| names.iter().map(|it| any.called(*it)));
         let states: Vec<Entrant> = states.collect();
-        let ground = Ground::make(stand)?;
+        let migration = Migration::prepare(&layout, &stand.cgroup.path)?;
         let rounds = Rounds { warm_up: self.warm_up, timed: self.rounds, ..Rounds::default() };
         let goes = in_turns(&states, rounds, "favordynmods", |at| {
             let switch = self.switch && names[at] == "on";
             let _on = switch.then(turn_on).transpose()?;
             sleep(self.pause);
-            let mut samples = vec![ground.step()?, forks()?, ground.reads()?];
+            let mut samples = vec![step(&migration)?, forks()?, reads(&migration)?];
             for entrant in entrants {
                 sleep(self.pause);
                 let run = || Container::new(stand, entrant, &[])?.run();
@@ -126,49 +127,18 @@ fn turn_on() -> Result<Listening, Error> {
     Err(Error::Unfit(said.trim().trim_start_matches("error: ").to_owned()))
 }
 
-/// Two cgroups, and a process that is moved between them.
-struct Ground {
-    traveller: Listening,
-    /// The two cgroup.procs files.
-    places: [File; 2],
-    /// The index in `places` of the next destination.
-    next: std::cell::Cell<bool>,
-    read: PathBuf,
+/// Moves the process to the other cgroup.
+fn step(migration: &Migration) -> Result<Sample, Error> {
+    let us = migration.step().map_err(Error::errno("move to", migration.place()))?;
+    Ok(Sample { wall: Duration::from_secs_f64(us / 1e6), ..Sample::default() })
 }
 
-impl Ground {
-    fn make(stand: &Stand) -> Result<Self, Error> {
-        let open = |name: &str| {
-            let procs = stand.cgroup.make_child(name)?.join("cgroup.procs");
-            let file =
-                File::options().write(true).open(&procs).map_err(Error::at("open", &procs))?;
-            Ok::<_, Error>((file, procs))
-        };
-        let (here, read) = open("here")?;
-        let (there, _) = open("there")?;
-        let mut cat = Command::new("cat");
-        cat.stdin(Stdio::piped()).stdout(Stdio::null());
-        let traveller =
-            cat.spawn().map_err(Error::at("execute", Path::new("cat"))).map(Listening)?;
-        Ok(Self { traveller, places: [here, there], next: false.into(), read })
-    }
-
-    /// Moves the process to the other cgroup.
-    fn step(&self) -> Result<Sample, Error> {
-        let to = &self.places[usize::from(self.next.replace(!self.next.get()))];
-        let pid = self.traveller.0.id().to_string();
-        let moved = || to.write_all_at(pid.as_bytes(), 0);
-        timed(|| moved().map_err(Error::at("write", &self.read)))
-    }
-
-    /// Reads `cgroup.procs` of one of the two cgroups repeatedly.
-    fn reads(&self) -> Result<Sample, Error> {
-        timed(|| {
-            (0..TIMES)
-                .try_for_each(|_| fs::read(&self.read).map(drop))
-                .map_err(Error::at("read", &self.read))
-        })
-    }
+/// Reads `cgroup.procs` of one of the two cgroups repeatedly.
+fn reads(migration: &Migration) -> Result<Sample, Error> {
+    let file = migration.place().join("cgroup.procs");
+    timed(|| {
+        (0..TIMES).try_for_each(|_| fs::read(&file).map(drop)).map_err(Error::at("read", &file))
+    })
 }
 
 /// Forks processes that exit at once, one after the other.

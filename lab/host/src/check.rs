@@ -5,7 +5,7 @@ mod images;
 mod kernel;
 mod limits;
 pub mod machine;
-mod measured;
+pub mod measured;
 mod mounts;
 pub(crate) mod probe;
 pub mod screen;

@@ -1,7 +1,7 @@
 //! The measured cost of creating namespaces, executing programs and moving processes between cgroups. Each operation is
 //! measured back to back, and at intervals longer than an RCU grace period; the results are medians.
 
-mod migration;
+pub mod migration;
 
 use self::migration::Migration;
 use super::probe::new_mount;
@@ -49,7 +49,7 @@ const NEWER: &str = "a newer kernel, or less load on this one";
 /// # Errors
 /// The user interrupted the measurement.
 pub fn section(facts: &Facts, layout: &Layout) -> Result<Section, Error> {
-    let migration = Migration::prepare(layout);
+    let migration = Migration::prepare(layout, "");
     let unified = layout.unified.as_deref().map(Path::new);
     let unified = unified.and_then(|top| migration::Group::named("birth", top).ok());
     let mut watch = Stopwatch::default();

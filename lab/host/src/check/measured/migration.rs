@@ -39,6 +39,10 @@ impl Group {
         })
     }
 
+    fn open(&self, file: &CStr) -> Result<OwnedFd, Errno> {
+        openat(&self.directory, file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+    }
+
     /// Returns the descriptor of the cgroup's directory.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
@@ -81,23 +85,30 @@ impl Drop for Traveller {
 
 impl Migration {
     /// Creates the two cgroups, and the process that is moved. The cgroups are in a v1 hierarchy if one is mounted
-    /// whose new cgroups accept processes without further settings; otherwise, they are in v2.
+    /// whose new cgroups accept processes without further settings; otherwise, they are in v2. They are in the cgroup
+    /// `below`, which is made if it does not exist.
     ///
     /// # Errors
     /// No hierarchy is suitable; EACCES without root.
-    pub fn prepare(layout: &Layout) -> Result<Self, Error> {
+    pub fn prepare(layout: &Layout, below: &str) -> Result<Self, Error> {
         let fits = |path: &&String| {
             ["freezer", "pids", "memory", "devices"].iter().any(|name| path.ends_with(name))
         };
         let legacy = layout.legacy.iter().find(fits);
         let top = legacy.or(layout.unified.as_ref());
         let top = top.ok_or_else(|| refused!("no cgroup hierarchy to move in"))?;
-        let top = Path::new(top);
-        let places = [Group::named("here", top)?, Group::named("there", top)?];
+        let top = Path::new(top).join(below.trim_start_matches('/'));
+        fs::create_dir_all(&top).map_err(Error::of("make", &top))?;
+        let places = [Group::named("here", &top)?, Group::named("there", &top)?];
         let mut cat = Command::new("cat");
         cat.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = cat.spawn().map_err(Error::of("execute", Path::new("cat")))?;
         Ok(Self { traveller: Traveller(child), places, next: Cell::new(false) })
+    }
+
+    /// Returns the directory of one of the two cgroups.
+    pub fn place(&self) -> &Path {
+        &self.places[0].path
     }
 
     /// Returns whether a process can move itself through the file `tasks`, which v1 has.
@@ -113,8 +124,7 @@ impl Migration {
     /// Those of writing to the file.
     pub fn self_step(&self, file: &CStr) -> Result<f64, Errno> {
         let [place, _] = &self.places;
-        let file =
-            openat(place.descriptor(), file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let file = place.open(file)?;
         super::in_a_process(|| {
             let start = Instant::now();
             rustix::io::write(&file, b"0")?;
@@ -129,8 +139,9 @@ impl Migration {
     pub fn step(&self) -> Result<f64, Errno> {
         let to = &self.places[usize::from(self.next.replace(!self.next.get()))];
         let pid = self.traveller.0.id().to_string();
+        let file = to.open(c"cgroup.procs")?;
         let start = Instant::now();
-        sys::fs::write_at(to.descriptor(), c"cgroup.procs", pid.as_bytes())?;
+        rustix::io::write(&file, pid.as_bytes())?;
         Ok(start.elapsed().as_secs_f64() * 1e6)
     }
 }
