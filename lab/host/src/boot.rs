@@ -1,9 +1,10 @@
 //! Files that act when a host boots.
 
+use crate::output;
 use report::Error;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The directory for the administrator's own units of systemd.
@@ -35,19 +36,14 @@ impl Unit {
     }
 }
 
-/// Writes a file under a temporary name and renames it, so that the file never appears incomplete.
+/// Replaces a file atomically; makes its directory if it does not exist.
 ///
 /// # Errors
 /// Failing system calls.
 pub fn put(path: &Path, text: &str, mode: u32) -> Result<(), Error> {
     let parent = path.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(Error::of("make", parent))?;
-    let new =
-        parent.join(format!(".{}.new", path.file_name().unwrap_or_default().to_string_lossy()));
-    fs::write(&new, text).map_err(Error::of("write", &new))?;
-    let permissions = fs::Permissions::from_mode(mode);
-    fs::set_permissions(&new, permissions).map_err(Error::of("chmod", &new))?;
-    fs::rename(&new, path).map_err(Error::of("rename", path))
+    output::replace(path, text, Some(mode))
 }
 
 /// Makes a link at `place` to the file of the same name as `file` in `directory`, which is seen from the link.

@@ -15,6 +15,7 @@ pub mod options;
 pub mod saved;
 
 use crate::follow::Stop;
+use crate::output;
 use calls::Made;
 use learner::Learner;
 use narrow::{allowed, compile, narrow, permissive};
@@ -26,8 +27,8 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{Read, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Runs the command.
@@ -85,7 +86,7 @@ pub fn learn(options: &Learn) -> Result<(), Error> {
     let text = format!("{new:#}\n");
     match &options.output {
         Some(file) => {
-            write_whole(file, &text)?;
+            output::replace(file, &text, None)?;
             say!("{told}");
         }
         None => {
@@ -148,23 +149,6 @@ fn merge(file: &Path) -> Result<Value, Error> {
     Ok(profile)
 }
 
-/// Writes a file atomically.
-fn write_whole(file: &Path, text: &str) -> Result<(), Error> {
-    let mut new = file.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    let write = || {
-        let mut opened = fs::File::create(&new)?;
-        opened.write_all(text.as_bytes())?;
-        opened.sync_all()?;
-        fs::rename(&new, file)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&new);
-        Error::system("write", file.display(), error)
-    })
-}
-
 /// Returns a handle that stops all runs when a signal arrives.
 fn stopped_by_signals() -> Result<Arc<Stop>, Error> {
     let stop = Arc::new(Stop::default());
@@ -184,17 +168,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_written_as_a_whole() {
-        let directory = std::env::temp_dir().join(format!("profile-write-{}", std::process::id()));
-        fs::create_dir(&directory).expect("mkdir");
-        let file = directory.join("p.json");
-        write_whole(&file, "one").expect("write");
-        write_whole(&file, "two").expect("write again");
-        assert_eq!(fs::read_to_string(&file).expect("read"), "two");
-        assert_eq!(fs::read_dir(&directory).expect("list").count(), 1);
-        let error = write_whole(&directory.join("none/p.json"), "x").expect_err("no directory");
-        assert!(error.to_string().contains("none/p.json"), "{error}");
-        assert!(merge(&file).expect_err("no profile").to_string().contains("p.json"));
-        fs::remove_dir_all(&directory).expect("remove");
+    fn a_profile_that_does_not_compile_is_refused() {
+        let file = std::env::temp_dir().join(format!("profile-{}.json", std::process::id()));
+        fs::write(&file, "two").expect("write");
+        let error = merge(&file).expect_err("no profile").to_string();
+        assert!(error.contains(&*file.to_string_lossy()), "{error}");
+        fs::remove_file(&file).expect("remove");
     }
 }

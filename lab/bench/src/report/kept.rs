@@ -52,9 +52,7 @@ impl Kept {
 
 /// Replaces a file atomically: readers see the old file or the new one.
 pub(super) fn replace(file: &Path, text: &str) -> Result<(), Error> {
-    let new = file.with_extension("new");
-    fs::write(&new, text).map_err(Error::at("write", &new))?;
-    fs::rename(&new, file).map_err(Error::at("write", file))
+    Ok(host::output::replace(file, text, None)?)
 }
 
 fn file(directory: &Path, part: &str) -> PathBuf {
