@@ -18,24 +18,13 @@ macro_rules! bail {
 /// The reason why an experiment, or a runtime's part of it, ended without a result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A failed operation of the harness itself.
-    #[error("{op} {object}: {}", described(cause))]
-    System {
-        /// The operation, such as `"write"`.
-        op: &'static str,
-        /// The object of the operation, usually a path.
-        object: String,
-        /// The reason.
-        #[source]
-        cause: io::Error,
-    },
     /// A requirement of the experiment is missing or unsuitable; the text says what to do.
     #[error("{0}")]
     Unfit(String),
     /// A runtime failed: it is out of the rest of the experiment, which goes on with the others. The text is the reason.
     #[error("{0}")]
     Out(String),
-    /// An error of the helpers shared by all tools.
+    /// A failed operation of the harness itself, or an error of the helpers shared by all tools.
     #[error("{0}")]
     Report(#[from] report::Error),
     /// SIGINT or SIGTERM arrived.
@@ -46,13 +35,14 @@ pub enum Error {
 impl Error {
     /// Returns a function that makes the error of `op` on `path`.
     pub fn at(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let object = path.display().to_string();
-        move |cause| Self::System { op, object, cause }
+        let of = report::Error::of(op, path);
+        move |cause| Self::Report(of(cause))
     }
 
     /// Returns a function like [`Self::at`], for a call that fails with an errno.
     pub fn errno(op: &'static str, path: &Path) -> impl FnOnce(rustix::io::Errno) -> Self {
-        move |errno| Self::at(op, path)(errno.into())
+        let of = report::Error::of(op, path);
+        move |errno| Self::Report(of(errno))
     }
 
     /// Tells what was done when a runtime failed.
@@ -68,10 +58,4 @@ impl From<Interrupted> for Error {
     fn from(Interrupted: Interrupted) -> Self {
         Self::Interrupted
     }
-}
-
-/// Returns the text of an error of the system in the words of `dayfly run`.
-fn described(cause: &io::Error) -> String {
-    let errno = rustix::io::Errno::from_io_error(cause);
-    errno.map_or_else(|| cause.to_string(), |errno| sys::errno::describe(errno).to_owned())
 }
