@@ -1,6 +1,6 @@
 //! `create`: creates groups, and sets their owners and permissions.
 
-use super::group::Tree;
+use super::group::{Tree, entries};
 use super::journal::{Belonging, Change, Journal};
 use crate::cgroups::options::{Create, Ownership};
 use report::Error;
@@ -42,7 +42,7 @@ pub fn changes(directory: &Path, wanted: &Ownership) -> Result<Vec<Change>, Erro
     let is_v1 = directory.join("tasks").exists();
     let task_files = if is_v1 { &TASK_FILES[..1] } else { &TASK_FILES };
     let mut changes = Vec::new();
-    for path in std::iter::once(directory.to_owned()).chain(files(directory)?) {
+    for path in std::iter::once(directory.to_owned()).chain(files(directory)) {
         let data = fs::metadata(&path).map_err(Error::of("stat", &path))?;
         let is_task_file = task_files.iter().any(|file| path.ends_with(file));
         let (user, group) =
@@ -70,13 +70,7 @@ fn narrowed(wanted: Option<u32>, present: u32) -> Option<u32> {
     wanted.map(|mode| mode & (owner << 6 | owner << 3 | owner))
 }
 
-fn files(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(directory).map_err(Error::of("read", directory))?;
-    let mut files: Vec<PathBuf> = entries
-        .flatten()
-        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
-        .map(|entry| entry.path())
-        .collect();
-    files.sort_unstable();
-    Ok(files)
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let names = entries(directory, fs::FileType::is_file);
+    names.into_iter().map(|name| directory.join(name)).collect()
 }
