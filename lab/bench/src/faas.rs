@@ -7,7 +7,6 @@
 //! | `agent`, `kept` | the program of containers, and the templates that fork it |
 //! | `histogram` | predicts when a container of a function is needed |
 //! | `meter`, `bill` | the memory of containers, and what they cost |
-//! | `saved` | a checkpoint, from which containers are restored |
 //! | `arguments` | the arguments |
 //! | `figures` | tables, CSV and pictures |
 //!
@@ -23,7 +22,6 @@ mod histogram;
 mod instance;
 mod meter;
 mod replay;
-mod saved;
 mod schedule;
 
 pub use arguments::Faas;
@@ -31,7 +29,7 @@ pub use schedule::Workload;
 
 use crate::burst;
 use crate::harness::*;
-use crate::restore::environment;
+use crate::restore::with_criu;
 use crate::session::all;
 use agent::Agent;
 use arguments::{Arrivals, MINUTES, Policy, Regular};
@@ -136,12 +134,10 @@ impl AddAssign for Cost {
 
 impl Experiment for Faas {
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
-        let mut entrants = all(common)?;
-        if self.has_checkpoints() {
-            let environment = environment(self.criu.as_deref())?;
-            entrants.iter_mut().for_each(|entrant| entrant.environment.clone_from(&environment));
+        match self.has_checkpoints() {
+            true => with_criu(all(common)?, self.criu.as_deref()),
+            false => all(common),
         }
-        Ok(entrants)
     }
 
     fn prepare(&mut self, common: &mut Common) -> Result<(), Error> {

@@ -19,7 +19,7 @@ mod ready;
 mod saved;
 
 pub(crate) use program::Program;
-pub(crate) use saved::{Saved, await_record};
+pub(crate) use saved::{Images, Saved};
 
 use crate::harness::*;
 use crate::process::Sample;
@@ -69,10 +69,7 @@ struct Pays {
 
 impl Experiment for Restore {
     fn entrants(&self, common: &Common) -> Result<Vec<Entrant>, Error> {
-        let mut entrants = all(common)?;
-        let environment = environment(self.criu.as_deref())?;
-        entrants.iter_mut().for_each(|entrant| entrant.environment.clone_from(&environment));
-        Ok(entrants)
+        with_criu(all(common)?, self.criu.as_deref())
     }
 
     fn measure(&self, stand: &Stand, entrants: &[Entrant]) -> Result<Outcome, Error> {
@@ -99,6 +96,19 @@ impl Experiment for Restore {
         let tables = [parts_text(&parts), pays_text(&pays) + &missing];
         Outcome::of_series(&series, first, &tables)?.with("criu", &parts)?.with("pays", &pays)
     }
+}
+
+/// Lets all entrants find `criu`, or the criu that is found.
+///
+/// # Errors
+/// There is no criu.
+pub(crate) fn with_criu(
+    mut entrants: Vec<Entrant>,
+    criu: Option<&Path>,
+) -> Result<Vec<Entrant>, Error> {
+    let environment = environment(criu)?;
+    entrants.iter_mut().for_each(|entrant| entrant.environment.clone_from(&environment));
+    Ok(entrants)
 }
 
 /// Returns the environment in which runtimes find `criu`, or the criu that is found: its directory is first in PATH.

@@ -2,8 +2,8 @@
 
 use super::bill::Bill;
 use super::meter::Meter;
-use super::saved::Saved;
 use crate::harness::*;
+use crate::restore::Images;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::{ioctl_fionbio, read, write};
 use rustix::process::kill_process_group;
@@ -56,7 +56,7 @@ pub(super) struct Instance<'a> {
     pub(super) is_ready: bool,
     is_forked: bool,
     /// The checkpoint that criu restores, if one is.
-    saved: Option<Rc<Saved>>,
+    saved: Option<Rc<Images>>,
     /// The time when the container is ended if it is still idle.
     pub(super) until: Option<Instant>,
     /// The time since which the container has been idle.
@@ -119,7 +119,7 @@ impl<'a> Instance<'a> {
     }
 
     /// Lets criu restore the container from now on.
-    pub(super) fn restore_from(&mut self, saved: &Rc<Saved>) {
+    pub(super) fn restore_from(&mut self, saved: &Rc<Images>) {
         self.saved = Some(Rc::clone(saved));
     }
 

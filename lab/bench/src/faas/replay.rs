@@ -9,11 +9,10 @@ use super::agent::{Agent, Kept};
 use super::bill::Bill;
 use super::histogram::Habits;
 use super::instance::{Event, Instance, State};
-use super::saved::Saved;
 use super::schedule::Workload;
 use super::{Faas, Policy, Row};
 use crate::harness::*;
-use crate::restore::await_record;
+use crate::restore::Images;
 use rustix::event::{Timespec, poll};
 use std::collections::VecDeque;
 use std::os::unix::net::UnixStream;
@@ -122,11 +121,10 @@ pub(super) fn replay(
 ///
 /// # Errors
 /// Errors of the harness itself; the runtime's.
-fn save(agent: &Agent, stand: &Stand, racer: &Entrant) -> Result<Rc<Saved>, Error> {
+fn save(agent: &Agent, stand: &Stand, racer: &Entrant) -> Result<Rc<Images>, Error> {
     let container = || agent.container(stand, racer, Policy::Cold);
     let new = |container| Instance::new(container, stand.deadline, Duration::ZERO);
-    let saved = Rc::new(Saved { images: stand.new_directory(), work: stand.new_directory() });
-    fs::create_dir(&saved.work).map_err(Error::at("make", &saved.work))?;
+    let saved = Rc::new(Images::new(stand)?);
     let first = new(container()?);
     first.saved(&saved.images).map_err(Error::Out)?;
     let mut again = new(container()?);
@@ -136,7 +134,7 @@ fn save(agent: &Agent, stand: &Stand, racer: &Entrant) -> Result<Rc<Saved>, Erro
     again.serve(0, Duration::from_millis(1)).map_err(Error::Out)?;
     again.await_event(|event| matches!(event, Event::Done(_))).map_err(Error::Out)?;
     if racer.runtime.is_dayfly() {
-        await_record(&saved.images);
+        saved.await_record();
     }
     again.end();
     again.await_event(|event| *event == Event::Gone).map_err(Error::Out)?;

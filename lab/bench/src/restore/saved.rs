@@ -6,13 +6,40 @@ use super::*;
 use proto::messages::criu_stats::{RestoreStatistics, Statistics};
 use std::cell::RefCell;
 
+/// The directories of a checkpoint.
+#[derive(Debug)]
+pub(crate) struct Images {
+    pub(crate) images: PathBuf,
+    /// The directory of criu's logs and statistics.
+    pub(crate) work: PathBuf,
+}
+
+impl Images {
+    /// Makes the directory `work`.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    pub(crate) fn new(stand: &Stand) -> Result<Self, Error> {
+        let (images, work) = (stand.new_directory(), stand.new_directory());
+        fs::create_dir(&work).map_err(Error::at("make", &work))?;
+        Ok(Self { images, work })
+    }
+
+    /// Waits until dayfly has recorded which pages of the images the program accesses.
+    pub(crate) fn await_record(&self) {
+        let since = Instant::now();
+        while !self.images.join("touched").exists() && since.elapsed() < RECORDED {
+            std::thread::sleep(RECORDED / 20);
+        }
+    }
+}
+
 /// A saved container of a program.
 pub(crate) struct Saved<'a> {
     /// The container, which exists only after [`Self::restore`].
     pub(crate) container: Container<'a>,
     reports: Reports,
-    images: PathBuf,
-    work: PathBuf,
+    images: Images,
     deadline: Duration,
     runtime: String,
     /// Whether the runtime is dayfly.
@@ -31,13 +58,12 @@ impl<'a> Saved<'a> {
         program: &Program,
     ) -> Result<Self, Error> {
         let (container, reports, _) = started(stand, racer, Some(program))?;
-        let (images, work) = (stand.new_directory(), stand.new_directory());
-        fs::create_dir(&work).map_err(Error::at("make", &work))?;
-        container.checkpoint(&images)?;
+        let images = Images::new(stand)?;
+        container.checkpoint(&images.images)?;
         container.discard();
         let (runtime, statistics) = (racer.name.clone(), RefCell::default());
         let (deadline, is_own) = (stand.deadline, racer.runtime.is_dayfly());
-        Ok(Self { container, reports, images, work, deadline, runtime, is_own, statistics })
+        Ok(Self { container, reports, images, deadline, runtime, is_own, statistics })
     }
 
     /// Restores the container, and waits until its program is ready. The container stays. With `eagerly`, all memory is
@@ -46,11 +72,12 @@ impl<'a> Saved<'a> {
     /// # Errors
     /// Errors of the harness itself; the runtime's.
     pub(crate) fn restore(&self, eagerly: bool) -> Result<Sample, Error> {
-        let begin = || self.container.begin_restore((&self.images, &self.work), eagerly, None);
+        let Images { images, work } = &self.images;
+        let begin = || self.container.begin_restore((images, work), eagerly, None);
         let learn = |end| self.container.started_by("restore", end).map(drop);
         let sample = self.reports.time(&self.container, "restore", self.deadline, begin, learn);
         if !eagerly {
-            self.statistics.borrow_mut().extend(read_statistics(&self.work));
+            self.statistics.borrow_mut().extend(read_statistics(work));
         }
         sample
     }
@@ -58,7 +85,7 @@ impl<'a> Saved<'a> {
     /// Waits until dayfly has recorded which pages the program accesses, one second after the first restore.
     pub(super) fn settle(&self) {
         if self.is_own {
-            await_record(&self.images);
+            self.images.await_record();
         }
     }
 
@@ -84,16 +111,8 @@ impl<'a> Saved<'a> {
             ready_us,
             criu_us: middle(|one| f64::from(one.restore_time)),
             pages: middle(|one| one.pages_restored as f64),
-            waits: read_waits(&self.work),
+            waits: read_waits(&self.images.work),
         })
-    }
-}
-
-/// Waits until dayfly has recorded which pages of these images the program accesses.
-pub(crate) fn await_record(images: &Path) {
-    let since = Instant::now();
-    while !images.join("touched").exists() && since.elapsed() < RECORDED {
-        std::thread::sleep(RECORDED / 20);
     }
 }
 
