@@ -20,12 +20,8 @@ fn mark(text: &str) -> Result<(f64, String), Error> {
 /// # Errors
 /// A cell that is not a number, with its line.
 pub fn command(options: &Options) -> Result<(), Error> {
-    let mut csv = String::new();
-    std::io::stdin()
-        .read_to_string(&mut csv)
-        .map_err(|error| Error::system("read", "standard input", error))?;
     let (title, y) = (options.title.clone(), options.y.clone());
-    let csv = Csv::of(&csv)?;
+    let csv = Csv::of(std::io::stdin())?;
     let picture = match options.kind {
         ChartKind::Lines => {
             let marks = options.marks.iter().map(|text| mark(text)).collect::<Result<_, _>>()?;
@@ -52,15 +48,18 @@ struct Csv {
 }
 
 impl Csv {
-    fn of(csv: &str) -> Result<Self, Error> {
-        let lines = (1..).zip(csv.lines()).filter(|(_, line)| !line.trim().is_empty());
-        let mut lines = lines.map(|(line, text)| (line, text.split(',').map(str::trim)));
-        let names = lines.next().into_iter().flat_map(|(_, names)| names);
-        let mut names = names.map(str::to_owned);
+    fn of(csv: impl Read) -> Result<Self, Error> {
+        let wrong = |error: csv::Error| refused!("standard input: {error}");
+        let mut reader = csv::ReaderBuilder::new();
+        let mut reader = reader.trim(csv::Trim::All).flexible(true).from_reader(csv);
+        let mut names = reader.headers().map_err(wrong)?.iter().map(str::to_owned);
         let first = names.next().unwrap_or_default();
         let columns = names.map(|name| (name, Vec::new())).collect();
         let mut all = Self { first, rows: Vec::new(), columns };
-        for (line, mut cells) in lines {
+        for record in reader.records() {
+            let record = record.map_err(wrong)?;
+            let line = record.position().map_or(0, |at| at.line() as usize);
+            let mut cells = record.iter();
             all.rows.push((line, cells.next().unwrap_or_default().to_owned()));
             for (_, values) in &mut all.columns {
                 let cell = cells.next().filter(|cell| !cell.is_empty());
@@ -93,15 +92,15 @@ mod tests {
 
     #[test]
     fn numbers_of_csv() {
-        let csv = Csv::of("seconds,a,b\n0,1,2\n\n1,,3\n").unwrap();
+        let csv = Csv::of(&b"seconds,a,b\n0,1,2\n\n1,,3\n"[..]).unwrap();
         let series = csv.lines().unwrap();
         assert_eq!((csv.first.as_str(), series.len()), ("seconds", 2));
         assert_eq!(series[0].points, [(0.0, 1.0)]);
         assert_eq!(series[1].points, [(0.0, 2.0), (1.0, 3.0)]);
-        let bars = Csv::of("case,one,two\nfree,1,2\nheld,,4\n").unwrap();
+        let bars = Csv::of(&b"case,one,two\nfree,1,2\nheld,,4\n"[..]).unwrap();
         assert_eq!(bars.rows, [(2, "free".to_owned()), (3, "held".to_owned())]);
         assert_eq!(bars.columns[0], ("one".to_owned(), vec![Some(1.0), None]));
-        for error in [Csv::of("x,a\n0,one\n").err(), bars.lines().err()] {
+        for error in [Csv::of(&b"x,a\n0,one\n"[..]).err(), bars.lines().err()] {
             assert!(error.unwrap().to_string().contains("standard input:2"));
         }
     }

@@ -108,10 +108,10 @@ pub fn record(options: &Record) -> Result<(), Error> {
     Ok(())
 }
 
+/// Formats a line of CSV. Unknown figures are empty fields.
 fn csv(now: Duration, usage: &Usage) -> String {
+    let time = format!("{}.{:03}", now.as_secs(), now.subsec_millis());
     let pressure = usage.pressure.map(|all| all.map(|percent| format!("{percent:.2}")));
-    let pressure = pressure.unwrap_or_default().join(",");
-    // Unknown figures become empty fields.
     let figures = [
         usage.tasks,
         usage.cpu_ns,
@@ -123,23 +123,14 @@ fn csv(now: Duration, usage: &Usage) -> String {
         usage.read,
         usage.written,
     ];
-    let figures = figures.map(|figure| figure.map(|it| it.to_string()).unwrap_or_default());
-    format!(
-        "{}.{:03},{},{},{},{pressure}\n",
-        now.as_secs(),
-        now.subsec_millis(),
-        quoted(&usage.group),
-        usage.processes,
-        figures.join(","),
-    )
-}
-
-/// Returns a name as a CSV field (RFC 4180), quoted if necessary.
-fn quoted(field: &str) -> String {
-    match field.contains(['"', ',', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
-    }
+    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+    // Writing to memory can't fail.
+    let _ = writer.serialize((
+        (time, &usage.group, usage.processes),
+        figures,
+        pressure.unwrap_or_default(),
+    ));
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
 /// Rejects groups or containers that don't exist at the start.

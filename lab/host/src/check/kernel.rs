@@ -1,9 +1,10 @@
 //! The kernel features that starts use, and the fallbacks that starts on this host use instead.
 
-use super::probe::{self, FileSystems, Layers};
+use super::probe::{self, FileSystems};
 use super::verdict::{Section, Verdict};
 use crate::facts::{Facts, NAMESPACES};
-use crate::layout::{Layout, Mode};
+use crate::layout::{self, Layout};
+use rootfs::Mode;
 
 /// Directories in which engines keep layers, or would keep them.
 const STORES: [&str; 3] = ["/var/lib/dayfly", "/var/lib", "/usr"];
@@ -47,7 +48,7 @@ fn namespaces(facts: &Facts) -> Verdict {
 fn birth(facts: &Facts, layout: &Layout) -> Verdict {
     let known = facts.can(sys::probe::clone_into_cgroup, (5, 7));
     let case = match (known, layout.unified.is_some()) {
-        (true, true) if layout.mode() == Mode::V2 => "born",
+        (true, true) if layout.mode() == layout::Mode::V2 => "born",
         (true, true) => "both",
         (true, false) => "moved",
         (false, _) => "old",
@@ -76,16 +77,16 @@ fn layers(facts: &Facts, systems: Option<&FileSystems>) -> Verdict {
     let rung = match (systems, facts.version) {
         (Some(systems), _) => systems.layers,
         (None, _) if facts.is_live() => return Verdict::of("kernel.layers", "untried"),
-        (None, version) if version >= (6, 15) => Layers::ByDescriptor,
-        (None, version) if version >= (6, 7) => Layers::ByName,
-        (None, version) if version >= (5, 19) => Layers::Attached,
-        _ => Layers::Copied,
+        (None, version) => {
+            let works = |mode: &Mode| version >= mode.needs();
+            Mode::ALL.into_iter().find(works).unwrap_or(Mode::Copy)
+        }
     };
     let (case, rung) = match rung {
-        Layers::ByDescriptor => ("descriptor", "descriptor"),
-        Layers::ByName => ("name_below_proc", "name"),
-        Layers::Attached => ("attached", "attached"),
-        Layers::Copied => ("copied", "copied"),
+        Mode::Fd => ("descriptor", "descriptor"),
+        Mode::Path => ("name_below_proc", "name"),
+        Mode::Parent | Mode::PerLayer => ("attached", "attached"),
+        Mode::Copy => ("copied", "copied"),
     };
     Verdict::of("kernel.layers", case).figure("rung", rung)
 }

@@ -14,26 +14,13 @@ use std::fs;
 use std::path::Path;
 use sys::mount::{MountAttr, mount_setattr};
 
-/// The ways in which the layers of a root filesystem can be combined, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layers {
-    /// `lowerdir+` accepts descriptors of directories in a detached tree (Linux 6.15).
-    ByDescriptor,
-    /// `lowerdir+` accepts names below /proc/self/fd (Linux 6.7).
-    ByName,
-    /// One id-mapped parent is attached, and the layers are named by their paths below it (Linux 5.19).
-    Attached,
-    /// The kernel has no overlays of id-mapped layers, so the files are copied.
-    Copied,
-}
-
 /// The results of probing file systems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSystems {
     /// The place where an id-mapped mount was tried, and whether the kernel allows it there.
     pub idmap: Option<(String, bool)>,
     /// The best way in which layers can be combined.
-    pub layers: Layers,
+    pub layers: rootfs::Mode,
 }
 
 /// Tries id-mapped mounts and overlays in the first of `places` that contains two directories, or on a detached tmpfs
@@ -53,7 +40,7 @@ pub fn file_systems(places: &[&str]) -> Option<FileSystems> {
     let names = ["a".to_owned(), "b".to_owned()];
     let layers = match memory(&names).and_then(|tree| idmapped(tree, &users)) {
         Ok(tree) => layers(&tree, &names),
-        Err(_) => Layers::Copied,
+        Err(_) => rootfs::Mode::Copy,
     };
     Some(FileSystems { idmap, layers })
 }
@@ -90,23 +77,25 @@ fn idmapped(tree: OwnedFd, users: &OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Returns the best way to mount an overlay of two directories of `tree`.
-fn layers(tree: &OwnedFd, names: &[String; 2]) -> Layers {
+fn layers(tree: &OwnedFd, names: &[String; 2]) -> rootfs::Mode {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = |name: &String| openat(tree, name.as_str(), flags, Mode::empty());
-    let (Ok(upper), Ok(lower)) = (open(&names[0]), open(&names[1])) else { return Layers::Copied };
+    let (Ok(upper), Ok(lower)) = (open(&names[0]), open(&names[1])) else {
+        return rootfs::Mode::Copy;
+    };
     let directories = [&upper, &lower];
     let name = |fd: &&OwnedFd| format!("/proc/self/fd/{}", fd.as_raw_fd());
     let by_descriptor =
         overlay(|fs| directories.iter().try_for_each(|fd| fsconfig_set_fd(fs, "lowerdir+", fd)));
     if by_descriptor {
-        return Layers::ByDescriptor;
+        return rootfs::Mode::Fd;
     }
     let by_name = overlay(|fs| {
         directories.iter().try_for_each(|fd| fsconfig_set_string(fs, "lowerdir+", name(fd)))
     });
     match by_name {
-        true => Layers::ByName,
-        false => Layers::Attached,
+        true => rootfs::Mode::Path,
+        false => rootfs::Mode::Parent,
     }
 }
 
