@@ -51,6 +51,26 @@ impl Python {
         Ok(Self { source })
     }
 
+    /// Makes a container of this program with these arguments, which `template` is going to fork if one is named.
+    ///
+    /// # Errors
+    /// Those of mkdir(2) and write(2).
+    pub(crate) fn container<'a>(
+        &self,
+        stand: &'a Stand,
+        entrant: &'a Entrant,
+        arguments: &[&str],
+        template: Option<&str>,
+    ) -> Result<Container<'a>, Error> {
+        let settle = |config: &mut Value| self.settle(config, arguments);
+        let Some(template) = template else {
+            return Container::changed(stand, entrant, &[], settle);
+        };
+        let mut container = Container::forked(stand, entrant, settle)?;
+        container.fork_from(template);
+        Ok(container)
+    }
+
     /// Makes a container run this program with these arguments.
     pub(crate) fn settle(&self, config: &mut Value, arguments: &[&str]) {
         let program = format!("{SOURCE}/{}", Self::FILE);

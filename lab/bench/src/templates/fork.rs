@@ -55,9 +55,7 @@ pub(super) fn measure(
     let entrants: Vec<Entrant> = names.map(|name| entrant.called(name)).collect();
     let mut templates = vec![None];
     for (mib, entrant) in options.touched.iter().zip(&entrants[1..]) {
-        let template = Container::changed(stand, entrant, &[], |config| {
-            programs.touching.settle(config, &[&mib.to_string()]);
-        })?;
+        let template = programs.touching.container(stand, entrant, &[&mib.to_string()], None)?;
         entrant.attempt(template.become_template())?;
         templates.push(Some((template, mib)));
     }
@@ -68,11 +66,8 @@ pub(super) fn measure(
                 config["process"]["args"] = serde_json::json!([EXECUTED]);
             });
         };
-        let mut container = Container::forked(stand, &entrants[at], |config| {
-            programs.touching.settle(config, &[&mib.to_string()]);
-        })?;
-        container.fork_from(&template.id);
-        Ok(container)
+        let arguments = [&*mib.to_string()];
+        programs.touching.container(stand, &entrants[at], &arguments, Some(&template.id))
     };
     let timed = Rounds { warm_up: options.warm_up, timed: options.rounds, ..Rounds::default() };
     let times = in_turns(&entrants, timed, "templates, forks", |at| {

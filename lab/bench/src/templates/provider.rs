@@ -32,18 +32,8 @@ impl<'a> Provider<'a> {
         entrant: &'a Entrant,
         programs: &'a Programs,
     ) -> Self {
-        let (saved, warm) = (Vec::new(), Vec::new());
-        Self {
-            way,
-            stand,
-            entrant,
-            programs,
-            saved,
-            warm,
-            template: None,
-            images: None,
-            made_in: None,
-        }
+        let (saved, warm, template, images, made_in) = Default::default();
+        Self { way, stand, entrant, programs, saved, warm, template, images, made_in }
     }
 
     /// Makes in advance what `count` requests at a time need.
@@ -75,8 +65,7 @@ impl<'a> Provider<'a> {
 
     /// Makes a template: with its warm-up, or from disk. Returns it, and the time until it is ready.
     fn template(&mut self) -> Result<(Container<'a>, Duration), Error> {
-        let change = |config: &mut _| self.programs.function.settle(config, &[]);
-        let make = || Container::changed(self.stand, self.entrant, &[], change);
+        let make = || self.programs.function.container(self.stand, self.entrant, &[], None);
         if self.way == Provision::Disk && self.images.is_none() {
             let images = self.stand.new_directory();
             let saved = make()?;
@@ -102,13 +91,8 @@ impl<'a> Provider<'a> {
     }
 
     fn container(&self) -> Result<Container<'a>, Error> {
-        let change = |config: &mut _| self.programs.function.settle(config, &[]);
-        let Some(template) = &self.template else {
-            return Container::changed(self.stand, self.entrant, &[], change);
-        };
-        let mut container = Container::forked(self.stand, self.entrant, change)?;
-        container.fork_from(&template.id);
-        Ok(container)
+        let template = self.template.as_ref().map(|template| template.id.as_str());
+        self.programs.function.container(self.stand, self.entrant, &[], template)
     }
 
     /// Makes a function whose container is not started yet.
