@@ -77,6 +77,16 @@ impl Python {
         let words = [&[PYTHON, "-B", &program], arguments].concat();
         config["process"]["args"] = json!(words);
         mount_host(config, &self.source);
+        leave_out_cgroups(config);
+    }
+}
+
+/// Removes the mount of cgroups from a container in a user namespace: criu 4.2 may not mount them there.
+pub(crate) fn leave_out_cgroups(config: &mut Value) {
+    if config["linux"]["uidMappings"].is_array()
+        && let Some(mounts) = config["mounts"].as_array_mut()
+    {
+        mounts.retain(|mount| mount["type"] != "cgroup");
     }
 }
 

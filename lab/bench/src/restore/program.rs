@@ -3,7 +3,9 @@
 
 use super::Warmed;
 use crate::harness::*;
-use crate::python::{IMPORTS, PYTHON as INTERPRETER, SOURCE, add_mount, mount_host};
+use crate::python::{
+    IMPORTS, PYTHON as INTERPRETER, SOURCE, add_mount, leave_out_cgroups, mount_host,
+};
 
 /// The directory in the container in which a program reports that it is ready.
 const OUT: &str = "/out";
@@ -77,15 +79,6 @@ pub(super) fn settle_shell(config: &mut Value, out: &Path) {
     config["process"]["args"] = shell(&format!("echo >{OUT}/{READY}; exec sleep 100000"));
     add_mount(config, out, OUT, &["bind"]);
     leave_out_cgroups(config);
-}
-
-/// Removes the mount of cgroups from a container in a user namespace: criu 4.2 may not mount them there.
-fn leave_out_cgroups(config: &mut Value) {
-    if config["linux"]["uidMappings"].is_array()
-        && let Some(mounts) = config["mounts"].as_array_mut()
-    {
-        mounts.retain(|mount| mount["type"] != "cgroup");
-    }
 }
 
 /// Returns a command line for the shell. The standard streams are opened in the container's own
