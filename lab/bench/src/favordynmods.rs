@@ -8,7 +8,7 @@
 use crate::harness::*;
 use crate::process::Sample;
 use crate::runtime;
-use host::check::measured::migration::Migration;
+use host::check::measured::migration::{Listening, Migration};
 use host::dynmods::State;
 use host::facts::Facts;
 use host::layout::Layout;
@@ -91,16 +91,6 @@ impl Experiment for FavorDynmods {
             ),
         };
         Outcome::of_series(&series, names[0], &[about])?.with("switched", &self.switch)
-    }
-}
-
-/// A program that ends at the end of its standard input: when this is dropped, or when this process exits.
-struct Listening(Child);
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        drop(self.0.stdin.take());
-        let _ = self.0.wait();
     }
 }
 

@@ -67,16 +67,16 @@ impl Drop for Group {
 #[derive(Debug)]
 pub struct Migration {
     // Fields are dropped in this order: the process must end before its cgroups are removed.
-    traveller: Traveller,
+    traveller: Listening,
     places: [Group; 2],
     next: Cell<bool>,
 }
 
-/// A program that waits for the end of its standard input. The input ends at the latest when this process ends.
+/// A program that ends at the end of its standard input: when this is dropped, or when this process exits.
 #[derive(Debug)]
-struct Traveller(Child);
+pub struct Listening(pub Child);
 
-impl Drop for Traveller {
+impl Drop for Listening {
     fn drop(&mut self) {
         drop(self.0.stdin.take());
         let _ = self.0.wait();
@@ -103,7 +103,7 @@ impl Migration {
         let mut cat = Command::new("cat");
         cat.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = cat.spawn().map_err(Error::of("execute", Path::new("cat")))?;
-        Ok(Self { traveller: Traveller(child), places, next: Cell::new(false) })
+        Ok(Self { traveller: Listening(child), places, next: Cell::new(false) })
     }
 
     /// Returns the directory of one of the two cgroups.
