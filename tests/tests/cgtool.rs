@@ -21,7 +21,6 @@ const CASES: &[Case] = &[
     case!(processes).needs(tool),
     case!(killed_and_frozen).needs(tool),
     case!(watched).needs(tool),
-    case!(containers_are_watched).needs(tool),
     case!(made_by_libcgroup_s_line).needs(tool),
     case!(unknown_is_not_zero).on(V1).needs(tool),
     case!(unknown_is_not_zero_on_v2).on(&[View::V2]).needs(tool),
@@ -181,32 +180,6 @@ fn watched(bed: &Bed) {
         cgroup(bed, &["top", "-n", "2", "-i", "20ms", "-s", "memory", &own.name]).ok().stdout;
     assert_eq!(table.matches("held back").count(), 2, "{table}");
     assert!(table.contains(&own.child("one")), "{table}");
-}
-
-/// `top` and `record` find the groups of containers by their ids, and omit containers that do not
-/// run.
-fn containers_are_watched(bed: &Bed) {
-    let one = bed.bundle().args(&["sleep", "1000"]).make().detached();
-    let two = bed.bundle().args(&["sleep", "1000"]).make();
-    let root = bed.root().display().to_string();
-    let watch = |words: &[&str]| {
-        cgroup(bed, &[words, &["-n", "1", "-i", "20ms", "--containers", "--root", &root]].concat())
-    };
-    let ids = |text: &str| -> Vec<String> {
-        let rows = text.lines().skip(1).filter(|line| !line.is_empty());
-        rows.map(|line| line.split_whitespace().next().expect("id").to_owned()).collect()
-    };
-    assert_eq!(ids(&watch(&["top"]).ok().stdout), [one.id.as_str()]);
-    let two = two.detached();
-    let mut both = vec![one.id.clone(), two.id.clone()];
-    both.sort();
-    assert_eq!(ids(&watch(&["top", "--sort", "name"]).ok().stdout), both);
-    assert_eq!(ids(&watch(&["top", &one.id]).ok().stdout), [one.id.as_str()]);
-    let csv = watch(&["record", &two.id]).ok().stdout;
-    let row: Vec<&str> = csv.lines().nth(1).expect("a row").split(',').collect();
-    assert_eq!(row[1..3], [&*two.id, "1"], "{csv}");
-    let outcome = watch(&["top", "nobody"]).exits(1);
-    assert!(outcome.stderr.contains("no container with a group of its own: nobody"), "{outcome}");
 }
 
 /// libcgroup's command line with `-g` instead of a GROUP works on v1 and v2.

@@ -12,7 +12,6 @@
 
 pub mod apply;
 pub mod cgroup_plan;
-mod containers;
 pub mod create;
 pub mod devices;
 mod error;

@@ -252,12 +252,6 @@ pub struct Watched {
     /// The groups, including those below; by default all
     #[arg(value_name = "GROUP")]
     pub groups: Vec<Group>,
-    /// Watch containers instead, by their ids; GROUP is then the beginning of an id
-    #[arg(long)]
-    pub containers: bool,
-    /// The state directory of the containers, by default that of dayfly's commands
-    #[arg(long, value_name = "DIR", requires = "containers")]
-    pub root: Option<PathBuf>,
     /// The interval between samples, such as 500ms or 2s
     #[arg(short, long, default_value = "1s", value_parser = duration)]
     pub interval: Duration,

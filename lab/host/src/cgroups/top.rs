@@ -1,6 +1,5 @@
 //! `top` and `record`: sample the usage of groups repeatedly.
 
-use super::containers::containers;
 use super::group::{Group, Tree};
 use super::usage::{Usage, known, size};
 use crate::cgroups::options::{Column, Record, Top, Watched};
@@ -47,7 +46,7 @@ pub fn top(options: &Top) -> Result<(), Error> {
     let mut is_due = true;
     while !interrupt::came() {
         if is_due {
-            let now = look(&tree, &options.watched)?;
+            let now = look(&tree, &options.watched);
             let passed = last.elapsed();
             last = Instant::now();
             rates = now.iter().map(|usage| rate(usage, before.get(&usage.group), passed)).collect();
@@ -91,7 +90,7 @@ pub fn record(options: &Record) -> Result<(), Error> {
     let mut looks = 0;
     while !interrupt::came() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        for usage in look(&tree, &options.watched)? {
+        for usage in look(&tree, &options.watched) {
             text.push_str(&csv(now, &usage));
         }
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -133,40 +132,18 @@ fn csv(now: Duration, usage: &Usage) -> String {
     String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Rejects groups or containers that don't exist at the start.
+/// Rejects groups that don't exist at the start.
 fn check(tree: &Tree, watched: &Watched) -> Result<(), Error> {
-    if !watched.containers {
-        return watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()));
-    }
-    let all = targets(tree, watched)?;
-    let is_there = |word: &Group| all.iter().any(|(id, _)| id.starts_with(&word.path));
-    match watched.groups.iter().find(|word| !is_there(word)) {
-        Some(word) => Err(refused!("no container with a group of its own: {}", word.path)),
-        None => Ok(()),
-    }
+    watched.groups.iter().try_for_each(|group| tree.existing(group).map(|_| ()))
 }
 
-/// Returns the watched groups that exist, each with its name or the id of its container.
-fn targets(tree: &Tree, watched: &Watched) -> Result<Vec<(String, Group)>, Error> {
-    let words = &watched.groups;
-    if watched.containers {
-        let is_named = |id: &str| words.iter().any(|word| id.starts_with(&word.path));
-        let mut all = containers(watched.root.as_deref())?;
-        all.retain(|(id, _)| words.is_empty() || is_named(id));
-        return Ok(all);
-    }
+/// Samples all watched groups. A group that has been removed is omitted until it exists again.
+fn look(tree: &Tree, watched: &Watched) -> Vec<Usage> {
     let all = [Group::default()];
-    let tops = if words.is_empty() { &all[..] } else { words };
+    let tops = if watched.groups.is_empty() { &all[..] } else { &watched.groups };
     let groups = tops.iter().filter(|top| tree.exists(top)).flat_map(|top| tree.walk(top));
     let groups = groups.filter(|group| !group.path.is_empty());
-    Ok(groups.map(|group| (group.to_string(), group)).collect())
-}
-
-/// Samples all watched groups or containers. A group or container that has been removed is omitted
-/// until it exists again.
-fn look(tree: &Tree, watched: &Watched) -> Result<Vec<Usage>, Error> {
-    let usage = |(name, group)| Some(Usage { group: name, ..Usage::of(tree, &group).ok()? });
-    Ok(targets(tree, watched)?.into_iter().filter_map(usage).collect())
+    groups.filter_map(|group| Usage::of(tree, &group).ok()).collect()
 }
 
 fn rate(now: &Usage, before: Option<&Usage>, passed: Duration) -> Rates {
