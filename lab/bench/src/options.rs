@@ -100,8 +100,8 @@ pub enum Command {
     /// All runtimes have a crowd of idle containers, whose program only waits. At each count, each runtime starts and
     /// removes further containers in turns. Memory: the PSS of processes, and the growth of the kernel's counters in
     /// /proc/meminfo, for crowds that have grown by 50 or more. The crowds stop growing when memory, threads or a limit
-    /// of the host are used up; a large --count finds this end. "dayfly bench shim --probes N" shows the memory of shims
-    /// beside N pods.
+    /// of the host are used up; a large --count finds this end. "dayfly bench kubernetes" shows the memory of shims
+    /// beside pods.
     Density(With<density::Density>),
     /// Create many containers, then time the starts of all of them
     ///

@@ -15,8 +15,6 @@ pub(super) struct Answer {
     pub(super) steps: BTreeMap<String, f64>,
     /// Times in microseconds.
     pub(super) times: Vec<f64>,
-    /// The number of failures.
-    pub(super) failed: usize,
     /// The reason why there are no results.
     pub(super) error: String,
 }

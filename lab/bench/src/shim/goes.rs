@@ -1,4 +1,4 @@
-//! Performs the measurements of each figure, and the probes.
+//! Performs the measurements of each figure.
 
 use super::client::{Answer, Client};
 use super::daemon::Daemon;
@@ -213,10 +213,9 @@ impl<'a> Bench<'a> {
         held(&shims)
     }
 
-    /// Sends a request to the CRI client. The client may take `times` times a command's deadline, plus the interval of
-    /// probes.
+    /// Sends a request to the CRI client. The client may take `times` times a command's deadline.
     fn ask(&mut self, line: &str, times: u32) -> Result<Answer, Error> {
-        let deadline = self.daemon.deadline * times + self.options.interval;
+        let deadline = self.daemon.deadline * times;
         let client = self.client.as_mut();
         let client = client.ok_or_else(|| unfit!("no client of the CRI"))?;
         client.ask(line, deadline)
@@ -243,76 +242,20 @@ impl<'a> Bench<'a> {
     }
 
     fn idle_pod(&mut self, entrant: &Entrant) -> Result<Sample, Error> {
-        self.holding(entrant, 1, 5, |it, before| {
+        let before = self.daemon.shims();
+        let hold = self.ask(&format!("hold {} 1", minder::handler(entrant)), 5);
+        let done = hold.and_then(|_| {
             sleep(SETTLE);
-            let mut sample = of_shims("an idle pod", it.beside(before));
-            let (answer, beside) = it.beside_client(|it| it.ask("exec", 1))?;
+            let mut sample = of_shims("an idle pod", self.beside(&before));
+            let (answer, beside) = self.beside_client(|it| it.ask("exec", 1))?;
             let us = answer.times.first().copied().unwrap_or(f64::NAN);
             sample.push(("ExecSync".to_owned(), "ms", us / 1e3));
             sample.push(("ExecSync: CPU beside the client".to_owned(), "ms CPU", beside));
             Ok(sample)
-        })
-    }
-
-    /// Does `work` with the pids of earlier shims while so many pods exist, for which the client may take `times` times
-    /// a command's deadline.
-    fn holding<T>(
-        &mut self,
-        entrant: &Entrant,
-        pods: usize,
-        times: u32,
-        work: impl FnOnce(&mut Self, &[i32]) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let before = self.daemon.shims();
-        let hold = self.ask(&format!("hold {} {pods}", minder::handler(entrant)), times);
-        let done = hold.and_then(|_| work(self, &before));
+        });
         // The request also removes what a failed `hold` has made.
-        let dropped = self.ask("drop", times);
+        let dropped = self.ask("drop", 5);
         done.and_then(|done| dropped.map(|_| done))
-    }
-
-    /// Runs probed pods of each entrant, so that at any time only one entrant's pods exist.
-    ///
-    /// # Errors
-    /// Errors of the harness itself; an interrupt.
-    pub(super) fn probes(
-        &mut self,
-        entrants: &[Entrant],
-        pods: usize,
-    ) -> Result<Vec<Vec<Sample>>, Error> {
-        let once = Rounds { timed: 1, ..Rounds::default() };
-        in_turns(entrants, once, "shim, probes", |at| {
-            let times = u32::try_from(4 * pods).unwrap_or(u32::MAX);
-            let probed =
-                self.holding(&entrants[at], pods, times, |it, before| it.probe(pods, before));
-            self.daemon.reap();
-            probed
-        })
-    }
-
-    fn probe(&mut self, pods: usize, before: &[i32]) -> Result<Sample, Error> {
-        let interval = self.options.interval.as_secs_f64();
-        let windows = (self.options.probe_for.as_secs_f64() / interval).round().max(1.0) as usize;
-        sleep(self.options.interval.min(Duration::from_secs(5)));
-        let what = format!("{pods} pods");
-        let mut sample = of_shims(&what, self.beside(before));
-        let (cpu, time) = (self.daemon.group.cpu_ms()?, Instant::now());
-        sleep(self.options.interval);
-        let idle = (self.daemon.group.cpu_ms()? - cpu) / time.elapsed().as_secs_f64();
-        sample.push((format!("{what} at rest: CPU beside the client"), "ms CPU/s", idle));
-        for _ in 0..windows {
-            let (cpu, time) = (self.daemon.group.cpu_ms()?, Instant::now());
-            let answer = self.ask(&format!("probe {interval} {interval}"), 10)?;
-            let spent = self.daemon.group.cpu_ms()? - cpu;
-            let rate = spent / time.elapsed().as_secs_f64();
-            let count = answer.times.len().max(1) as f64;
-            let beside = "a probe: CPU beside the client".to_owned();
-            sample.push((format!("{what} probed: CPU beside the client"), "ms CPU/s", rate));
-            sample.push((beside, "ms CPU", spent / count));
-            sample.extend(answer.times.iter().map(|us| ("a probe".to_owned(), "ms", us / 1e3)));
-        }
-        sample.extend(of_shims(&format!("{what} that were probed"), self.beside(before)));
-        Ok(sample)
     }
 }
 

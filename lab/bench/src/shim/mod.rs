@@ -59,16 +59,6 @@ pub struct Shim {
     /// because containerd is busy longer than its client
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "60ms")]
     pub pause: Duration,
-    /// At the end, run N pods and execute a program in each of them at every interval, like a
-    /// kubelet's probes
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "100", value_parser = some)]
-    pub probes: Option<usize>,
-    /// The time between two probes of a pod
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "10s")]
-    pub interval: Duration,
-    /// Duration of the probing
-    #[arg(long, value_name = "TIME", value_parser = time, default_value = "60s")]
-    pub probe_for: Duration,
 }
 
 /// An operation of a shim that is measured.
@@ -103,8 +93,7 @@ impl Experiment for Shim {
         for (with_cri, measured) in [(false, &plain[..]), (true, &pods)] {
             let measured = measured.iter().copied().filter(|it| self.figure.contains(it));
             let measured: Vec<Measured> = measured.collect();
-            let probes = self.probes.filter(|_| with_cri);
-            if measured.is_empty() && probes.is_none() {
+            if measured.is_empty() {
                 continue;
             }
             let daemon = Daemon::start(self, stand, entrants, with_cri)?;
@@ -115,9 +104,6 @@ impl Experiment for Shim {
             }
             for measured in measured {
                 self.measure_one(&mut figures, &mut bench, entrants, measured)?;
-            }
-            if let Some(pods) = probes {
-                figures.add(entrants, bench.probes(entrants, pods)?);
             }
         }
         // An excluded entrant is not compared with others.
