@@ -13,7 +13,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/protobuf/proto"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -75,16 +74,10 @@ type pod struct {
 	id     string
 }
 
-// Changes of a configuration.
-type (
-	podChange       = func(*cri.PodSandboxConfig)
-	containerChange = func(*cri.ContainerConfig)
-)
-
 // Returns the configuration of a pod in the host's network namespace.
-func (c *client) podConfig(changes ...podChange) *cri.PodSandboxConfig {
+func (c *client) podConfig() *cri.PodSandboxConfig {
 	name := fmt.Sprintf("pod-%d-%d", os.Getpid(), c.serial.Add(1))
-	config := &cri.PodSandboxConfig{
+	return &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: name, Uid: name, Namespace: "test"},
 		LogDirectory: filepath.Join(c.directory, name),
 		Linux: &cri.LinuxPodSandboxConfig{
@@ -94,28 +87,16 @@ func (c *client) podConfig(changes ...podChange) *cri.PodSandboxConfig {
 			},
 		},
 	}
-	for _, change := range changes {
-		change(config)
-	}
-	return config
 }
 
-// Changes the configuration of a pod: a network namespace of its own.
-func ownNetwork(config *cri.PodSandboxConfig) {
-	config.Hostname = "box"
-	config.Linux.SecurityContext.NamespaceOptions.Network = cri.NamespaceMode_POD
-}
-
-// Returns the configuration of a pod in a user namespace, with 65536 ids from `first`.
+// Returns the configuration of a pod in a network and a user namespace, with 65536 ids from `first`.
 func (c *client) mappedPod(first uint32) *cri.PodSandboxConfig {
-	ids := mappedIds(first)
-	return c.podConfig(ownNetwork, func(config *cri.PodSandboxConfig) {
-		config.Linux.SecurityContext.NamespaceOptions.UsernsOptions = &cri.UserNamespace{Mode: cri.NamespaceMode_POD, Uids: ids, Gids: ids}
-	})
-}
-
-func mappedIds(first uint32) []*cri.IDMapping {
-	return []*cri.IDMapping{{HostId: first, ContainerId: 0, Length: 65536}}
+	ids := []*cri.IDMapping{{HostId: first, ContainerId: 0, Length: 65536}}
+	config := c.podConfig()
+	namespaces := config.Linux.SecurityContext.NamespaceOptions
+	namespaces.Network = cri.NamespaceMode_POD
+	namespaces.UsernsOptions = &cri.UserNamespace{Mode: cri.NamespaceMode_POD, Uids: ids, Gids: ids}
+	return config
 }
 
 func (c *client) runPod(config *cri.PodSandboxConfig) pod {
@@ -124,10 +105,12 @@ func (c *client) runPod(config *cri.PodSandboxConfig) pod {
 	return pod{config, answer.PodSandboxId}
 }
 
-// Returns the configuration of a container that runs this command.
-func (c *client) containerConfig(p pod, words []string, changes ...containerChange) *cri.ContainerConfig {
+var sleeps = []string{"/bin/sleep", "1000000"}
+
+// Creates a container that runs this command.
+func (c *client) create(p pod, words []string) string {
 	name := fmt.Sprintf("c%d", c.serial.Add(1))
-	namespaces := proto.Clone(p.config.Linux.SecurityContext.NamespaceOptions).(*cri.NamespaceOption)
+	namespaces := p.config.Linux.SecurityContext.NamespaceOptions
 	config := &cri.ContainerConfig{
 		Metadata: &cri.ContainerMetadata{Name: name},
 		Image:    &cri.ImageSpec{Image: c.image, UserSpecifiedImage: c.image},
@@ -138,34 +121,28 @@ func (c *client) containerConfig(p pod, words []string, changes ...containerChan
 			SecurityContext: &cri.LinuxContainerSecurityContext{NamespaceOptions: namespaces},
 		},
 	}
-	for _, change := range changes {
-		change(config)
-	}
-	return config
+	request := &cri.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config}
+	return checked(call(c, c.CreateContainer, request)).ContainerId
 }
 
-func (c *client) create(p pod, config *cri.ContainerConfig) (string, error) {
-	answer, err := call(c, c.CreateContainer, &cri.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})
-	return answer.GetContainerId(), err
+func (c *client) start(id string) {
+	checked(call(c, c.StartContainer, &cri.StartContainerRequest{ContainerId: id}))
 }
 
-func (c *client) start(id string) error {
-	_, err := call(c, c.StartContainer, &cri.StartContainerRequest{ContainerId: id})
-	return err
+// Returns a container that runs.
+func (c *client) running(p pod) string {
+	id := c.create(p, sleeps)
+	c.start(id)
+	return id
 }
 
-func (c *client) stop(id string, grace int64) {
-	checked(call(c, c.StopContainer, &cri.StopContainerRequest{ContainerId: id, Timeout: grace}))
+// Stops a container at once.
+func (c *client) stop(id string) {
+	checked(call(c, c.StopContainer, &cri.StopContainerRequest{ContainerId: id}))
 }
 
 func (c *client) remove(id string) {
 	checked(call(c, c.RemoveContainer, &cri.RemoveContainerRequest{ContainerId: id}))
-}
-
-// Stops a container at once, and removes it.
-func (c *client) end(id string) {
-	c.stop(id, 0)
-	c.remove(id)
 }
 
 func (c *client) stopPod(p pod) {
@@ -177,64 +154,37 @@ func (c *client) removePod(p pod) {
 	checked(call(c, c.RemovePodSandbox, &cri.RemovePodSandboxRequest{PodSandboxId: p.id}))
 }
 
-// Removes a pod and everything in it, in any state. CRI-O would wait 10 s for each container's end.
+// Removes a pod and everything in it, in any state.
 func (c *client) drop(p pod) {
-	if c.monitor != shims {
-		filter := &cri.ContainerFilter{PodSandboxId: p.id}
-		for _, container := range checked(call(c, c.ListContainers, &cri.ListContainersRequest{Filter: filter})).Containers {
-			c.stop(container.Id, 0)
-		}
-	}
 	c.stopPod(p)
 	c.removePod(p)
 }
 
-func (c *client) exec(id string, seconds int64, words ...string) (*cri.ExecSyncResponse, error) {
-	if c.monitor == vms && len(words) > 1 && words[0] != "sleep" {
-		words = staying(words)
+// Runs a command in a container; an exit code is an error.
+func (c *client) exec(id string, words ...string) (*cri.ExecSyncResponse, error) {
+	answer, err := call(c, c.ExecSync, &cri.ExecSyncRequest{ContainerId: id, Cmd: words, Timeout: 10})
+	if err == nil && answer.ExitCode != 0 {
+		err = fmt.Errorf("exec in %s: exit code %d: %s", id, answer.ExitCode, answer.Stderr)
 	}
-	return call(c, c.ExecSync, &cri.ExecSyncRequest{ContainerId: id, Cmd: words, Timeout: seconds})
-}
-
-// Returns the output of ExecSync without the last newline; an exit code is an error.
-func (c *client) output(id string, words ...string) string {
-	answer := checked(c.exec(id, 0, words...))
-	if answer.ExitCode != 0 {
-		check(fmt.Errorf("exit code %d: %s", answer.ExitCode, answer.Stderr))
-	}
-	return strings.TrimSuffix(string(answer.Stdout), "\n")
+	return answer, err
 }
 
 // Runs /bin/true in a container; returns how long that took, in microseconds.
 func (c *client) execIn(id string) float64 {
 	start := time.Now()
-	if answer := checked(c.exec(id, 10, "/bin/true")); answer.ExitCode != 0 {
-		check(fmt.Errorf("exec in %s: exit code %d", id, answer.ExitCode))
-	}
+	checked(c.exec(id, "/bin/true"))
 	return microseconds(start)
-}
-
-func (c *client) status(id string) *cri.ContainerStatus {
-	return checked(call(c, c.ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id})).Status
 }
 
 // Returns the process of a container's program, from the CRI's debugging information.
 func (c *client) pidOf(id string) int {
-	return pidIn(checked(call(c, c.ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})).Info)
-}
-
-// Returns the process of a pod's own container.
-func (c *client) pidOfPod(p pod) int {
-	return pidIn(checked(call(c, c.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: p.id, Verbose: true})).Info)
-}
-
-func pidIn(info map[string]string) int {
+	info := checked(call(c, c.ContainerStatus, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})).Info["info"]
 	var told struct {
 		Pid int `json:"pid"`
 	}
-	check(json.Unmarshal([]byte(info["info"]), &told))
+	check(json.Unmarshal([]byte(info), &told))
 	if told.Pid == 0 {
-		check(fmt.Errorf("no pid in %.200s", info["info"]))
+		check(fmt.Errorf("no pid in %.200s", info))
 	}
 	return told.Pid
 }

@@ -1,6 +1,5 @@
 // A client of the CRI for tests and benchmarks: it does what a kubelet does.
 //
-//	cri-client walk    runs pods through their life; prints a line `test NAME ... ok` for each case
 //	cri-client serve   reads commands, one per line, and times them: for `dayfly bench shim`
 //	cri-client churn   creates and removes pods by the thousand
 //	cri-client mounts  runs pods in user namespaces, and counts the mounts that the host makes: for scripts/bed shim-mounts
@@ -15,16 +14,16 @@ import (
 
 // The arguments that all commands have.
 type options struct {
-	address, handler, image, cgroup, directory, engine, restart, hooks, layered, monitor string
-	count, width, daemon, layers                                                         int
-	one, cni                                                                             bool
-	patience                                                                             time.Duration
+	address, handler, image, cgroup, directory string
+	count, width, daemon, layers               int
+	one                                        bool
+	patience                                   time.Duration
 }
 
 func main() {
-	commands := map[string]func(options){"walk": walk, "serve": serve, "churn": churn, "mounts": mounts}
+	commands := map[string]func(options){"serve": serve, "churn": churn, "mounts": mounts}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: cri-client walk|serve|churn|mounts [OPTION...]")
+		fmt.Fprintln(os.Stderr, "usage: cri-client serve|churn|mounts [OPTION...]")
 		os.Exit(2)
 	}
 	var o options
@@ -34,16 +33,10 @@ func main() {
 	flags.StringVar(&o.image, "image", "", "of containers")
 	flags.StringVar(&o.cgroup, "cgroup", "/dayfly-cri", "the pods' parent cgroup")
 	flags.StringVar(&o.directory, "directory", os.TempDir(), "for logs")
-	flags.StringVar(&o.engine, "engine", "cri", "how names of tests begin")
-	flags.StringVar(&o.restart, "restart", "", "a `program` that kills the engine and starts it again")
-	flags.StringVar(&o.monitor, "monitor", shims, "what the pods' monitoring processes are: containerd-shim, conmon, or vm for CRI-O with a shim")
 	flags.IntVar(&o.count, "count", 100, "pods")
 	flags.IntVar(&o.width, "width", 4, "pods at a time")
 	flags.IntVar(&o.daemon, "daemon", 0, "containerd's `process`, for mounts")
-	flags.IntVar(&o.layers, "layers", 0, "how many files there are in /layers of the image, or of --layered")
-	flags.StringVar(&o.layered, "layered", "", "an `image` with layers, for walk")
-	flags.StringVar(&o.hooks, "hooks", "", "the `directory` in which hooks tell what they have seen")
-	flags.BoolVar(&o.cni, "cni", false, "there is a CNI plugin: pods with namespaces of their own, too")
+	flags.IntVar(&o.layers, "layers", 0, "how many files there are in /layers of the image")
 	flags.BoolVar(&o.one, "one", false, "one pod, in which so many containers come and go, with an exec each")
 	flags.DurationVar(&o.patience, "patience", 60*time.Second, "how long a call may take")
 	_ = flags.Parse(os.Args[2:])

@@ -5,35 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
-)
-
-// From linux/mount.h; golang.org/x/sys has no statmount(2).
-const (
-	statMountPoint  = 0x10
-	statFsType      = 0x20
-	statmountHeader = 512
 )
 
 // Counts mounts attached in a mount namespace, as reported by the kernel: fanotify(7) with FAN_REPORT_MNT.
 type watch struct {
 	group  int
 	daemon int32
-	// The daemon's mounts; those that dayfly keeps once per host; all other mounts; and among these the root filesystems,
-	// the overlays, and those that were gone before they could be examined.
-	byDaemon, kept, byOthers, ofRoots int
-	kinds                             map[string]int
-	// Of the other mounts: process, type and place.
-	told []string
-	lost bool
-	done sync.WaitGroup
+	// The daemon's mounts, all other mounts, and the processes that made these.
+	byDaemon, byOthers int
+	told               []string
+	lost               bool
+	done               sync.WaitGroup
 }
 
 // Watches the mount namespace of this process, which must be the daemon's.
@@ -49,11 +36,12 @@ func watchMounts(daemon int) *watch {
 	namespace := checked(os.Open(place))
 	defer namespace.Close()
 	// FanotifyMark takes no descriptor of a namespace without a path.
-	_, _, errno := unix.Syscall6(unix.SYS_FANOTIFY_MARK, uintptr(group), unix.FAN_MARK_ADD|unix.FAN_MARK_MNTNS, unix.FAN_MNT_ATTACH, namespace.Fd(), 0, 0)
+	const mark = unix.FAN_MARK_ADD | unix.FAN_MARK_MNTNS
+	_, _, errno := unix.Syscall6(unix.SYS_FANOTIFY_MARK, uintptr(group), mark, unix.FAN_MNT_ATTACH, namespace.Fd(), 0, 0)
 	if errno != 0 {
 		check(fmt.Errorf("fanotify_mark of %s: %w", place, errno))
 	}
-	w := &watch{group: group, daemon: int32(daemon), kinds: map[string]int{}}
+	w := &watch{group: group, daemon: int32(daemon)}
 	w.done.Go(w.run)
 	return w
 }
@@ -81,58 +69,16 @@ func (w *watch) run() {
 			if pid == int32(os.Getpid()) {
 				return
 			}
-			if mask&unix.FAN_MNT_ATTACH != 0 {
-				w.count(pid, rest[binary.NativeEndian.Uint16(rest[6:]):size])
+			if pid == w.daemon {
+				w.byDaemon++
+			} else {
+				w.byOthers++
+				name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+				w.told = append(w.told, fmt.Sprintf("%d %s", pid, strings.TrimSpace(string(name))))
 			}
 			rest = rest[size:]
 		}
 	}
-}
-
-func (w *watch) count(pid int32, info []byte) {
-	kind, place := "gone", ""
-	if len(info) >= 16 && info[0] == unix.FAN_EVENT_INFO_TYPE_MNT {
-		kind, place = statmount(binary.NativeEndian.Uint64(info[8:]))
-	}
-	if pid == w.daemon {
-		w.byDaemon++
-		w.kinds["containerd "+kind]++
-		return
-	}
-	if strings.HasPrefix(place, "/run/dayfly-cache/") {
-		w.kept++
-		w.kinds["kept by dayfly "+kind]++
-		return
-	}
-	w.byOthers++
-	w.kinds["others "+kind]++
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	w.told = append(w.told, fmt.Sprintf("%d %s %s on %s", pid, strings.TrimSpace(string(name)), kind, place))
-	if kind == "gone" || kind == "overlay" || strings.HasPrefix(place, "/tmp/ovl-idmapped") || filepath.Base(place) == "rootfs" || strings.Contains(place, "/rootfs/") {
-		w.ofRoots++
-	}
-}
-
-// Returns the type and place of an existing mount.
-func statmount(id uint64) (kind, place string) {
-	var request [32]byte
-	binary.NativeEndian.PutUint32(request[0:], 24)
-	binary.NativeEndian.PutUint64(request[8:], id)
-	binary.NativeEndian.PutUint64(request[16:], statMountPoint|statFsType)
-	var told [8192]byte
-	_, _, errno := unix.Syscall6(unix.SYS_STATMOUNT, uintptr(unsafe.Pointer(&request)), uintptr(unsafe.Pointer(&told)), uintptr(len(told)), 0, 0, 0)
-	if errno != 0 {
-		return "gone", ""
-	}
-	text := func(at int) string {
-		offset := statmountHeader + int(binary.NativeEndian.Uint32(told[at:]))
-		if offset >= len(told) {
-			return ""
-		}
-		name, _, _ := strings.Cut(string(told[offset:]), "\x00")
-		return name
-	}
-	return text(36), text(108)
 }
 
 // Ends the watch, once all earlier events are counted.
@@ -146,49 +92,50 @@ func (w *watch) end(directory string) {
 	}
 }
 
-// Runs this number of pods at once, in user namespaces and with a container each, and removes them. Prints a line:
-// mounts by containerd, by others, of root filesystems among these, and those that dayfly keeps for the host; medians
-// in microseconds of RunPodSandbox, CreateContainer and StartContainer. Prints the mounts to stderr.
+// Runs this number of pods at once, in user namespaces and with a container each, and removes them. Prints a line: mounts
+// by containerd, and by others; medians in microseconds of RunPodSandbox, CreateContainer and StartContainer. A pod before
+// them makes the mounts that dayfly keeps for the host. Prints to stderr who mounted what is not containerd's.
 func mounts(o options) {
 	c := connect(o)
-	w := watchMounts(o.daemon)
-	var pods []pod
 	times := map[string][]float64{}
+	c.hold(1, o.layers, map[string][]float64{})
+	w := watchMounts(o.daemon)
+	failed := try(func() { c.hold(o.count, o.layers, times) })
+	check(failed, try(func() { w.end(o.directory) }))
+	fmt.Println(w.byDaemon, w.byOthers, median(times["pod"]), median(times["create"]), median(times["start"]))
+	for _, told := range w.told[:min(len(w.told), 8)] {
+		fmt.Fprintln(os.Stderr, told)
+	}
+}
+
+// Creates such pods, and removes them.
+func (c *client) hold(count, layers int, times map[string][]float64) {
+	var pods []pod
 	failed := try(func() {
-		for number := range o.count {
+		for number := range count {
 			t := steps{}
 			var p pod
 			var id string
 			t.time("pod", func() { p = c.runPod(c.mappedPod(uint32(1+number) << 16)) })
 			pods = append(pods, p)
-			t.time("create", func() { id = checked(c.create(p, c.containerConfig(p, sleeps))) })
-			t.time("start", func() { check(c.start(id)) })
+			t.time("create", func() { id = c.create(p, sleeps) })
+			t.time("start", func() { c.start(id) })
 			for name, took := range t {
 				times[name] = append(times[name], took)
 			}
-			if o.layers > 0 && number == 0 {
-				// All of them exist, and their files belong to root of the user namespace.
-				wanted(c.output(id, "sh", "-c", "echo $(ls /layers | wc -l; stat -c %u /layers/0)"), strconv.Itoa(o.layers)+" 0")
+			// All layers exist, and their files belong to root of the user namespace.
+			if want := fmt.Sprintf("%d 0", layers); layers > 0 && number == 0 {
+				answer := checked(c.exec(id, "sh", "-c", "echo $(ls /layers | wc -l; stat -c %u /layers/0)"))
+				if got := strings.TrimSpace(string(answer.Stdout)); got != want {
+					check(fmt.Errorf("%q instead of %q", got, want))
+				}
 			}
 		}
 	})
 	for _, p := range pods {
 		failed = errors.Join(failed, try(func() { c.drop(p) }))
 	}
-	check(failed, try(func() { w.end(o.directory) }))
-	fmt.Println(w.byDaemon, w.byOthers, w.ofRoots, w.kept, median(times["pod"]), median(times["create"]), median(times["start"]))
-	var kinds []string
-	for kind, count := range w.kinds {
-		kinds = append(kinds, fmt.Sprintf("%s: %d", kind, count))
-	}
-	slices.Sort(kinds)
-	fmt.Fprintln(os.Stderr, strings.Join(kinds, ", "))
-	if len(w.told) > 8 {
-		w.told = append(w.told[:8], "...")
-	}
-	for _, told := range w.told {
-		fmt.Fprintln(os.Stderr, told)
-	}
+	check(failed)
 }
 
 func median(values []float64) int {

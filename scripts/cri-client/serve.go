@@ -75,7 +75,7 @@ func (s *server) do(words []string, given *answer) {
 		for range int(number(2)) {
 			p := s.runPod(s.podConfig())
 			s.pods = append(s.pods, p)
-			id := s.running(p, sleeps)
+			id := s.running(p)
 			s.containers = append(s.containers, id)
 			given.Pids = append(given.Pids, s.pidOf(id))
 		}
@@ -111,10 +111,10 @@ func (c *client) whole(t steps) {
 	begin := time.Now()
 	err := try(func() {
 		t.time("RunPodSandbox", func() { p = c.runPod(c.podConfig()) })
-		t.time("CreateContainer", func() { id = checked(c.create(p, c.containerConfig(p, sleeps))) })
-		t.time("StartContainer", func() { check(c.start(id)) })
+		t.time("CreateContainer", func() { id = c.create(p, sleeps) })
+		t.time("StartContainer", func() { c.start(id) })
 		t["pod and container up"] = microseconds(begin)
-		t.time("StopContainer", func() { c.stop(id, 0) })
+		t.time("StopContainer", func() { c.stop(id) })
 		t.time("RemoveContainer", func() { c.remove(id) })
 		t.time("StopPodSandbox", func() { c.stopPod(p) })
 		t.time("RemovePodSandbox", func() { c.removePod(p) })
@@ -171,9 +171,10 @@ func churn(o options) {
 		p := c.runPod(c.podConfig())
 		defer c.drop(p)
 		do = func() {
-			id := c.running(p, sleeps)
+			id := c.running(p)
 			c.execIn(id)
-			c.end(id)
+			c.stop(id)
+			c.remove(id)
 		}
 	}
 	var next, done, failed atomic.Int64

@@ -320,20 +320,6 @@ client() {
     nsenter -t "$holder" -n timeout "$seconds" "$CRI_CLIENT_BIN" "$command" --address "$socket" --handler "$handler" \
         --cgroup "/$containerd_namespace" --directory "$scratch/logs" "$@"
 }
-# HANDLER LAYERS OPTION...: the cases of pods.
-walk() {
-    handler=$1 layers=$2
-    shift 2
-    code=0
-    client walk "$handler" 900 --image localhost/dayfly:box --engine "$engine" --cni --layered localhost/dayfly:many \
-        --layers $((layers - 1)) --restart "$scratch/restart" --patience "${patience}s" "$@" >"$scratch/walk" 2>"$scratch/walk.err" || code=$?
-    cat "$scratch/walk"
-    passed=$((passed + $(grep -c '^test .* ok$' "$scratch/walk")))
-    failed=$((failed + $(grep -c '^test .* FAILED$' "$scratch/walk")))
-    # The exit status is the number of failed cases; anything else is a failure of its own.
-    [ $code = 0 ] || grep -q FAILED "$scratch/walk" || { fails walk && cat "$scratch/walk.err"; }
-    daemon=$(cat "$scratch/daemon")
-}
 # COMMAND: writes the programs `start`, which starts the daemon and keeps its pid in the file `daemon`, and `restart`.
 restartable() {
     program "$scratch/start" <<START
