@@ -1,8 +1,7 @@
-// A client of the CRI for tests and benchmarks: it does what a kubelet does.
+// A client of the CRI for benchmarks and churn: it does what a kubelet does.
 //
 //	cri-client serve   reads commands, one per line, and times them: for `dayfly bench shim`
 //	cri-client churn   creates and removes pods by the thousand
-//	cri-client mounts  runs pods in user namespaces, and counts the mounts that the host makes: for scripts/bed shim-mounts
 package main
 
 import (
@@ -15,15 +14,15 @@ import (
 // The arguments that all commands have.
 type options struct {
 	address, handler, image, cgroup, directory string
-	count, width, daemon, layers               int
+	count, width                               int
 	one                                        bool
 	patience                                   time.Duration
 }
 
 func main() {
-	commands := map[string]func(options){"serve": serve, "churn": churn, "mounts": mounts}
+	commands := map[string]func(options){"serve": serve, "churn": churn}
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: cri-client serve|churn|mounts [OPTION...]")
+		fmt.Fprintln(os.Stderr, "usage: cri-client serve|churn [OPTION...]")
 		os.Exit(2)
 	}
 	var o options
@@ -35,8 +34,6 @@ func main() {
 	flags.StringVar(&o.directory, "directory", os.TempDir(), "for logs")
 	flags.IntVar(&o.count, "count", 100, "pods")
 	flags.IntVar(&o.width, "width", 4, "pods at a time")
-	flags.IntVar(&o.daemon, "daemon", 0, "containerd's `process`, for mounts")
-	flags.IntVar(&o.layers, "layers", 0, "how many files there are in /layers of the image")
 	flags.BoolVar(&o.one, "one", false, "one pod, in which so many containers come and go, with an exec each")
 	flags.DurationVar(&o.patience, "patience", 60*time.Second, "how long a call may take")
 	_ = flags.Parse(os.Args[2:])

@@ -313,13 +313,6 @@ layered_image() {
     return $result
 }
 
-# COMMAND HANDLER OPTION...: runs the client of the CRI in the network namespace, in this many seconds.
-client() {
-    command=$1 handler=$2 seconds=$3
-    shift 3
-    nsenter -t "$holder" -n timeout "$seconds" "$CRI_CLIENT_BIN" "$command" --address "$socket" --handler "$handler" \
-        --cgroup "/$containerd_namespace" --directory "$scratch/logs" "$@"
-}
 # COMMAND: writes the programs `start`, which starts the daemon and keeps its pid in the file `daemon`, and `restart`.
 restartable() {
     program "$scratch/start" <<START

@@ -78,8 +78,12 @@ alone() {
     check "$1_drop" drops
 }
 own_network='.hostname = "box" | .linux.security_context.namespace_options.network = 0'
-ids='[{ host_id: 200000, container_id: 0, length: 65536 }]'
-mapped="$own_network | .linux.security_context.namespace_options.userns_options = { mode: 0, uids: $ids, gids: $ids }"
+# NUMBER: prints the filter of a pod in a user namespace, with ids from there on.
+mapped() {
+    ids="[{ host_id: $1, container_id: 0, length: 65536 }]"
+    echo "$own_network | .linux.security_context.namespace_options.userns_options = { mode: 0, uids: $ids, gids: $ids }"
+}
+mapped=$(mapped 200000)
 
 # HANDLER LAYERS [HOOKS]: the cases of pods: the image `many` has so many layers, and hooks tell in the directory what they see.
 pods() {
@@ -192,7 +196,8 @@ pods_kinds() {
     alone user_namespace "$mapped" '200000 0 0' . "echo \$(awk '{ print \$2 }' /proc/self/uid_map) $owner"
     # The kubelet maps the ids of volumes. For the type vm, CRI-O refuses that.
     [ "$monitor" = vm ] || alone user_namespace_volume "$mapped" "$root 0" \
-        ".mounts = [$host_root + { uidMappings: $ids, gidMappings: $ids }]" "stat -c '%d:%i %u' /host"
+        "[{ host_id: 200000, container_id: 0, length: 65536 }] as \$ids
+            | .mounts = [$host_root + { uidMappings: \$ids, gidMappings: \$ids }]" "stat -c '%d:%i %u' /host"
 }
 
 # Concurrent containers in one pod, and many probes as on a node.
