@@ -58,6 +58,7 @@ hold_network() {
     host_net=$(readlink /proc/self/ns/net)
     wait_for 5 sh -c "net=\$(readlink /proc/$holder/ns/net) && [ \"\$net\" != '$host_net' ]" || exit 1
     net=$(readlink "/proc/$holder/ns/net")
+    nsenter -t "$holder" -n ip link set lo up
 }
 # Prints the processes of that namespace, except its holder, the daemon, and a registry.
 in_network() { [ -z "$holder" ] || pgrep --ns "$holder" --nslist net 2>/dev/null | grep -vxE "$daemon|$holder|${registry:-}"; }
@@ -177,21 +178,7 @@ containerd_clean_up() {
 }
 clean_up() { containerd_clean_up; }
 
-# Pods with their own network get an address from a plugin that does nothing.
-cni_nothing() {
-    mkdir -p "$scratch/cni/bin" "$scratch/cni/conf"
-    program "$scratch/cni/bin/nothing" <<'PLUGIN'
-#!/bin/sh
-# A CNI plugin that reports an address without creating it.
-case $CNI_COMMAND in
-    VERSION) echo '{"cniVersion":"1.0.0","supportedVersions":["0.4.0","1.0.0"]}' ;;
-    ADD) echo "{\"cniVersion\":\"1.0.0\",\"interfaces\":[{\"name\":\"$CNI_IFNAME\",\"sandbox\":\"$CNI_NETNS\"}],\"ips\":[{\"interface\":0,\"address\":\"10.99.0.2/24\"}]}" ;;
-esac
-PLUGIN
-    echo '{"cniVersion":"1.0.0","name":"nothing","plugins":[{"type":"nothing"}]}' >"$scratch/cni/conf/10-nothing.conflist"
-}
-
-# [portmap]: pods get addresses of a bridge in the bed's network namespace instead; with portmap, ports of it, too.
+# [portmap]: pods get addresses of a bridge in the bed's network namespace; with portmap, ports of it, too.
 cni_bridge() {
     mkdir -p "$scratch/cni/bin" "$scratch/cni/conf"
     for plugin in bridge host-local loopback "$@"; do ln -sf "$CNI_BIN/$plugin" "$scratch/cni/bin/$plugin" || return 1; done
@@ -208,7 +195,7 @@ CNI
 # FILE NAME...: writes the CRI part of a configuration, with runtimes of those names: runc-dayfly and dayfly-shim, and
 # runc and crun for comparison.
 containerd_cri_config() {
-    cni_nothing
+    cni_bridge || exit
     cat >"$1" <<CRI
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = '${pause_name:-localhost/dayfly:pause}'

@@ -89,6 +89,7 @@ mapped=$(mapped 200000)
 pods() {
     handler=$1 layers=$2 hooks=${3:-}
     for part in life logs kinds many roots deaths; do "pods_$part"; done
+    check pods_are_listed "$cri" pods -q
     expect nothing_is_listed '' sh -c "'$cri' pods -q; '$cri' ps -aq"
 }
 

@@ -11,7 +11,7 @@ cover /run/containerd 711
 cover /run/crio
 chmod 711 "$scratch"
 hold_network
-cni_nothing
+cni_bridge || exit
 
 # PROGRAM FILE SCRIPT: writes a program that CRI-O executes. CRI-O asks for oom_score_adj -998 for a pod's own container, and for
 # every capability for privileged ones. On a host without CAP_SYS_RESOURCE the kernel refuses both: there, the script takes

@@ -141,7 +141,7 @@ exec "$@"
 KUBELET
 }
 
-# The node's network device: by default, a bridge that nothing else is connected to. Addresses of pods from host-local.
+# The node's network device: by default, a bridge that nothing else is connected to.
 cluster_network() {
     if [ -n "${KUBERNETES_CONFIG:-}" ]; then
         ip link set "$node_device" netns "$holder" || return 1
@@ -150,8 +150,7 @@ cluster_network() {
         nsenter -t "$holder" -n ip link add $node_device type bridge || return 1
     fi
     nsenter -t "$holder" -n sh -c "ip link set lo up && ip address add $node_address/24 dev $node_device &&
-        ip link set $node_device up && ip route add default via $node_gateway" || return 1
-    cni_bridge
+        ip link set $node_device up && ip route add default via $node_gateway"
 }
 
 # The cgroup below which the kubelet makes all others.
