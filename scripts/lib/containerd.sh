@@ -126,10 +126,11 @@ listen() {
 }
 # ID EVENT: waits for the event of a task.
 told() { wait_for "$patience" grep -q "/tasks/$2 .*\"$1\"" "$scratch/events"; }
-# ID: prints the task's events in order.
-events_of() { awk -v id="\"$1\"" 'index($0, id) { for (i = 1; i <= NF; i++) if ($i ~ "^/tasks/") print substr($i, 8) }' "$scratch/events"; }
-# Likewise in a line, without the event that the Go shim may lose.
-sent() { events_of "$1" | if [ -n "$shim" ]; then cat; else grep -v delete; fi | tr '\n' ' ' | sed 's/ $//'; }
+# ID: prints the task's events in order, without the one that the Go shim may lose.
+sent() {
+    grep -F "\"$1\"" "$scratch/events" | grep -o ' /tasks/[a-z-]*' | cut -c9- |
+        if [ -n "$shim" ]; then cat; else grep -v delete; fi | paste -sd ' '
+}
 
 # Prints what the host has in addition to the state before, except for containerd and what it is asked to keep:
 # processes, mounts, cgroups, state, sockets, one per line.

@@ -160,15 +160,13 @@ add_counts() {
     set -- $1
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
-# FILE: adds up the lines of a tally.
-add_tally() { add_counts "$(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$1")"; }
 # COMMAND...: runs tests that write a tally of their own; without one, they are one failed test.
 counted() {
     : >"$scratch/tally"
     DAYFLY_TALLY=$scratch/tally "$@"
     code=$?
     [ -s "$scratch/tally" ] || case $code in 77) skips counts ;; *) fails counts " without a count, exit $code: $*" ;; esac
-    add_tally "$scratch/tally"
+    add_counts "$(awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }' "$scratch/tally")"
 }
 
 # Prints and records the counts, and ends the script.
