@@ -202,7 +202,7 @@ containerd_cri_config() {
   sandbox = '${pause_name:-localhost/dayfly:pause}'
 [plugins.'io.containerd.cri.v1.runtime']
   # Without CAP_SYS_RESOURCE, oom_score_adj cannot be lowered.
-  restrict_oom_score_adj = true
+  restrict_oom_score_adj = $( (echo -1 >/proc/self/oom_score_adj) 2>/dev/null && echo false || echo true)
   enable_unprivileged_ports = false
   enable_unprivileged_icmp = false
   disable_apparmor = true

@@ -71,7 +71,8 @@ suite_rounds() {
     results=$top/build/$(basename "$bed")
     [ -z "$fresh" ] || rm -rf "$results"
     mkdir -p "$results"
-    (cd "$scratch" && "$1" --ginkgo.dry-run --ginkgo.focus "$focus" --ginkgo.skip '\[(Serial|Flaky|Slow|Disruptive)\]' \
+    (cd "$scratch" && "$1" --ginkgo.dry-run --ginkgo.focus "$focus" \
+        --ginkgo.skip "${without:-\[(Serial|Flaky|Slow|Disruptive)\]}" \
         --ginkgo.json-report "$scratch/cases.json") >"$scratch/cases.log" 2>&1 &&
         ginkgo_rows "$scratch/cases.json" | cut -f 2 | sort -u >"$scratch/cases" && [ -s "$scratch/cases" ] || give_up 'no cases:' "$scratch/cases.log"
     until [ $(($(date +%s) - begun)) -ge "$seconds" ]; do
@@ -80,7 +81,7 @@ suite_rounds() {
             rows=$results/$handler.rows
             touch "$rows" "$results/$handler.again" "$results/$handler.tried"
             # A case that skips itself has no row.
-            sort -u "$results/$handler.tried" | comm -23 "$scratch/cases" - | head -n $((procs * 10)) >"$scratch/next"
+            sort -u "$results/$handler.tried" | comm -23 "$scratch/cases" - | head -n $((procs * ${each:-10})) >"$scratch/next"
             [ -s "$scratch/next" ] || {
                 awk -F "$tab" '$1 !~ "passed|skipped" { print $2 }' "$rows" | grep -vxFf "$results/$handler.again" \
                     >"$scratch/next" && { grep -vF "$(cat "$scratch/next")" "$rows" >"$scratch/kept"; cp "$scratch/kept" "$rows"; }
@@ -99,12 +100,13 @@ suite_rounds() {
 # HANDLER NAMES PROGRAM [FLAG]...: runs the cases of the file NAMES, and adds their rows to the handler's results.
 suite_run() {
     handler=$1 names=$2
-    # Names are no patterns.
-    sed 's/[][().*+?{}|^$\\/]/\\&/g' "$names" | tr '\n' '|' | sed 's/|$//' >"$scratch/focus"
+    # Names are no patterns, some begin as others do, and some have two spaces, which ginkgo has not.
+    sed 's/[][().*+?{}|^$\\/]/\\&/g; s/  */ +/g; s/$/$/' "$names" | tr '\n' '|' | sed 's/|$//' >"$scratch/focus"
     program=$3
     shift 3
     rm -f "$scratch/report.json"
-    (cd "$scratch" && in_net "$SUITES_BIN/ginkgo" --no-color --procs "$procs" --timeout 20m --focus "$(cat focus)" --output-dir "$scratch" \
+    (cd "$scratch" && in_net "$SUITES_BIN/ginkgo" --no-color --procs "$procs" --timeout "${minutes:-20}m" \
+        --focus "$(cat focus)" --output-dir "$scratch" \
         --json-report report.json "$program" -- --report-dir "$scratch" "$@") >"$scratch/$handler.log" 2>&1 </dev/null &
     # A shell that waits can be interrupted.
     wait $!
