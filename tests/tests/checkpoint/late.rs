@@ -63,6 +63,11 @@ fn record(saved: &Saved<'_>) -> PathBuf {
     saved.images.join("touched")
 }
 
+/// Returns the length of the record in bytes.
+fn recorded(saved: &Saved<'_>) -> u64 {
+    fs::metadata(record(saved)).expect("a record").len()
+}
+
 /// Returns the processes that load the pages, the oldest first.
 fn servers(saved: &Saved<'_>) -> Vec<Pid> {
     let is_own = |pid: &i32| {
@@ -80,22 +85,24 @@ fn servers(saved: &Saved<'_>) -> Vec<Pid> {
 
 fn memory_arrives_late(bed: &Bed) {
     let saved = checking(bed);
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     saved.restore(&[]).ok();
     is_good(&saved);
-    let recorded = fs::metadata(record(&saved)).expect("a record").len();
-    assert!(recorded > 100, "{recorded} bytes");
+    assert!(recorded(&saved) > 100, "{} bytes", recorded(&saved));
     for _ in 0..3 {
         saved.delete_force().ok();
         saved.restore(&[]).ok();
         is_good(&saved);
     }
     // A new checkpoint in the same directory needs another record.
-    saved.checkpoint(&[]).ok();
-    assert!(!record(&saved).exists());
+    saved.checkpoint(&["--record"]).ok();
+    assert_eq!(recorded(&saved), 0);
     saved.restore(&[]).ok();
     is_good(&saved);
-    assert!(record(&saved).exists());
+    assert!(recorded(&saved) > 100);
+    saved.checkpoint(&[]).ok();
+    saved.restore(&[]).ok();
+    assert!(!lock(&saved).exists() && !record(&saved).exists(), "nobody has asked for a record");
 }
 
 fn needs_python() -> Result<(), String> {
@@ -106,8 +113,8 @@ fn needs_python() -> Result<(), String> {
     }
 }
 
-/// The pages of adjacent mappings are one range of the images. Threads split and move mappings, give up pages, and fork,
-/// while the pages arrive.
+/// The pages of adjacent mappings are one range of the images. A thread splits and moves mappings, gives up pages, and
+/// forks, while the pages arrive.
 fn mappings_change_before_pages_arrive(bed: &Bed) {
     let mut bundle = bed.bundle();
     fs::write(bundle.rootfs().join("moving.py"), include_str!("moving.py")).expect("write");
@@ -119,13 +126,13 @@ fn mappings_change_before_pages_arrive(bed: &Bed) {
     let run = "exec </dev/null >/dev/null 2>&1; exec /usr/bin/python3 -B /moving.py";
     let saved = Saved::running(bundle.sh(run));
     saved.counts();
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     for round in 0..6 {
         // Without a record, pages arrive as they are accessed; with one, most arrive at the start.
         if round % 2 == 0 {
-            let _ = fs::remove_file(record(&saved));
+            fs::write(record(&saved), "").expect("write");
         }
-        // A program of several threads gets all memory at once: these start after the restore.
+        // A program of several threads gets all memory at once: this one starts after the restore.
         fs::write(saved.c.bundle.join("rootfs/go"), "").expect("write");
         saved.restore(&[]).ok();
         assert!(lock(&saved).exists(), "all memory was there at once");
@@ -144,7 +151,7 @@ fn forks_often(bed: &Bed) {
     let saved =
         Saved::running(bed.bundle().sh(&format!("exec </dev/null >/dev/null 2>&1; {script}")));
     saved.counts();
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     for _ in 0..2 {
         let then = saved.count();
         saved.restore(&[]).ok();
@@ -163,19 +170,19 @@ fn few_tasks(bed: &Bed) {
     let saved =
         Saved::running(bundle.sh(&format!("exec </dev/null >/dev/null 2>&1; {held}; {count}")));
     saved.counts();
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     saved.restore(&[]).ok();
     saved.counts();
-    assert!(!record(&saved).exists());
+    assert_eq!(recorded(&saved), 0);
 }
 
 fn all_memory_at_once(bed: &Bed) {
     let saved = checking(bed);
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     saved.restore(&["--eager"]).ok();
     assert!(!lock(&saved).exists());
     is_good(&saved);
-    assert!(!record(&saved).exists());
+    assert_eq!(recorded(&saved), 0);
     // A program with little memory.
     let small = Saved::counting(bed);
     small.cycle();
@@ -185,10 +192,10 @@ fn all_memory_at_once(bed: &Bed) {
 
 fn saved_and_paused_before_it_has_arrived(bed: &Bed) {
     let saved = checking(bed);
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     for _ in 0..2 {
         saved.restore(&[]).ok();
-        saved.checkpoint(&[]).ok();
+        saved.checkpoint(&["--record"]).ok();
     }
     saved.restore(&[]).ok();
     saved.c.id_call("pause", &[], &[]).run().ok();
@@ -199,10 +206,10 @@ fn saved_and_paused_before_it_has_arrived(bed: &Bed) {
 /// If one of the two processes that load the pages is killed, the other one kills the program, which would read zeros.
 fn killed_server(bed: &Bed) {
     let saved = checking(bed);
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     for round in 0..8 {
         // Without a record, the pages arrive one second later.
-        let _ = fs::remove_file(record(&saved));
+        fs::write(record(&saved), "").expect("write");
         saved.restore(&[]).ok();
         std::thread::sleep(Duration::from_millis(round / 2 * 30));
         let servers = servers(&saved);
@@ -219,7 +226,7 @@ fn killed_server(bed: &Bed) {
 
 fn killed_with_its_container(bed: &Bed) {
     let saved = checking(bed);
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     for round in 0..12 {
         saved.restore(&[]).ok();
         std::thread::sleep(Duration::from_millis(round * 10));
@@ -237,7 +244,7 @@ fn killed_with_its_container(bed: &Bed) {
 
 fn damaged_record(bed: &Bed) {
     let saved = checking(bed);
-    saved.checkpoint(&[]).ok();
+    saved.checkpoint(&["--record"]).ok();
     let words = [1_u64, 0, u64::MAX - 4095].map(u64::to_le_bytes);
     let wrong = [b"touched1".as_slice(), words.as_flattened()].concat();
     for text in [b"".as_slice(), b"touched1 and more", &wrong] {

@@ -192,8 +192,9 @@ impl Container<'_> {
     /// # Errors
     /// The runtime's failure.
     pub fn checkpoint(&self, images: &Path) -> Result<Sample, Error> {
-        let mut command = self.command("checkpoint", &[CGROUPS, "--image-path"]);
-        command.arg(images).arg(&self.id);
+        let record: &[&str] = if self.entrant.runtime.is_dayfly() { &["--record"] } else { &[] };
+        let mut command = self.command("checkpoint", &[&[CGROUPS], record].concat());
+        command.arg("--image-path").arg(images).arg(&self.id);
         self.execute("checkpoint", command)
     }
 

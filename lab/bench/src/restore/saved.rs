@@ -28,7 +28,9 @@ impl Images {
     /// Waits until dayfly has recorded which pages of the images the program accesses.
     pub(crate) fn await_record(&self) {
         let since = Instant::now();
-        while !self.images.join("touched").exists() && since.elapsed() < RECORDED {
+        let record = self.images.join("touched");
+        let is_made = || fs::metadata(&record).is_ok_and(|record| record.len() > 0);
+        while !is_made() && since.elapsed() < RECORDED {
             std::thread::sleep(RECORDED / 20);
         }
     }

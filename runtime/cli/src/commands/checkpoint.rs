@@ -19,6 +19,7 @@ fn checkpoint(invocation: &Invocation<'_>) -> Result<(), Failure> {
     }
     let options = CheckpointOptions {
         allowed,
+        record: values.flag(&RECORD),
         criu: criu(values, &images)?,
         config: values.text(&CONFIG),
         leave_running: values.flag(&LEAVE_RUNNING),

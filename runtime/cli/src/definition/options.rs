@@ -377,7 +377,12 @@ pub const TCP_CLOSE: Opt = Opt::new(
 );
 /// Loads all memory before the program continues.
 pub const EAGER: Opt =
-    Opt::new("--eager", "load all memory before the program continues, not some of it afterwards");
+    Opt::new("--eager", "load all memory before the program continues, also if there is a record");
+/// Loads memory late, and records what of it is accessed first.
+pub const RECORD: Opt = Opt::new(
+    "--record",
+    "let the first restore record the memory that the program accesses first; later ones load it first, and the rest while the program runs",
+);
 /// The longest time that criu may take.
 pub const RESTORE_TIMEOUT: Opt = Opt::new(
     "--timeout TIME",

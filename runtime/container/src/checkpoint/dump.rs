@@ -173,6 +173,9 @@ impl Container {
         if !options.allowed.is_empty() {
             published::publish(&images, &options.allowed)?;
         }
+        if options.record {
+            pages::ask_for_record(&images)?;
+        }
         if options.leave_running || tracking.pre_dump {
             if let Err(error) = tracking.end(&self, &images) {
                 (options.warn.record)(&format!(

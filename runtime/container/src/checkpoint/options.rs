@@ -100,6 +100,8 @@ pub struct CheckpointOptions<'a> {
     pub link_remap: bool,
     /// `KEY=VALUE`: the annotations of a container that may name the checkpoint by an annotation.
     pub allowed: Vec<&'a str>,
+    /// Whether restores may load memory late: first that which the first restore has recorded.
+    pub record: bool,
     /// How memory is saved in several dumps.
     pub tracking: Tracking<'a>,
     /// The command's environment.

@@ -124,6 +124,7 @@ fn checkpoint<'a>(
         link_remap: false,
         tracking: Tracking::default(),
         allowed: Vec::new(),
+        record: false,
         env: create.env,
         warn: create.warn,
     })

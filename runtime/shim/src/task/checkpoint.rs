@@ -74,6 +74,7 @@ fn save(
         tcp_skip_in_flight: false,
         link_remap: false,
         allowed: Vec::new(),
+        record: false,
         tracking: Tracking::default(),
         env: args,
         warn: work.warn,

@@ -21,7 +21,7 @@ continues, and the error names the log.",
             &[&IMAGE_PATH, &WORK_PATH, &CONFIG, &LEAVE_RUNNING, &SHELL_JOB, &FILE_LOCKS],
             &[&EXT_UNIX_SK, &TCP_ESTABLISHED, &TCP_SKIP_IN_FLIGHT, &LINK_REMAP],
             &[&MANAGE_CGROUPS_MODE, &EMPTY_NS, &PRE_DUMP, &PARENT_PATH, &AUTO_DEDUP, &LAZY_PAGES],
-            &[&PAGE_SERVER, &STATUS_FD, &CHECKPOINT_FOR],
+            &[&PAGE_SERVER, &STATUS_FD, &CHECKPOINT_FOR, &RECORD],
         ])
         .examples(&[("checkpoint --image-path /srv/saved web", "save and end the container web")]);
 

@@ -1,6 +1,10 @@
 //! Near-warm restores: the pages that the processes accessed in the first second after an earlier restore are loaded
 //! before the processes continue, and all others soon after.
 //!
+//! Two threads that move memory at once can lose pages: the kernel reports each move after it has been made, and two of
+//! them in any order. So whoever saves the program says whether that may be (`checkpoint
+//! --record`).
+//!
 //! criu restores the processes without the pages of their private memory, and hands over a userfaultfd(2) of each
 //! process to a *server*, which loads them (`serve.rs`). The first restore from a directory of images records which
 //! pages the processes access (`touched.rs`).
@@ -56,15 +60,17 @@ const HELPERS: usize = 5;
 const MADV_DONTFORK: u64 = 10;
 const MADV_WIPEONFORK: u64 = 18;
 
-/// Returns whether a restore from these images is faster if pages are loaded late, and can be made so: the images say
-/// nothing of what several threads do at once, and mappings have no properties that the kernel does not report at a fork.
-/// `tasks` is the limit of tasks.
+/// Lets the first restore from these images make the record.
+pub(super) fn ask_for_record(images: &Directory) -> Result<(), Error> {
+    images.write(RECORD, b"")
+}
+
+/// Returns whether a restore from these images is faster if pages are loaded late, and can be made so: they have a record,
+/// which may be empty; they say nothing of what several threads do at once; and no mapping has a property that the
+/// kernel does not report at a fork. `tasks` is the limit of tasks.
 pub(super) fn pays(images: &Directory, tasks: Option<i64>) -> Result<bool, Error> {
-    if !images.parents()?.is_empty() || !sys::userfault::is_supported() {
-        return Ok(false);
-    }
-    let exists = |name, mode| accessat(&images.fd, name, mode, AtFlags::empty()).is_ok();
-    if !exists(".", Access::WRITE_OK) && !exists(RECORD, Access::EXISTS) {
+    let is_asked = accessat(&images.fd, RECORD, Access::EXISTS, AtFlags::empty()).is_ok();
+    if !is_asked || !images.parents()?.is_empty() || !sys::userfault::is_supported() {
         return Ok(false);
     }
     let names = images.names()?;
