@@ -5,7 +5,7 @@
 # Variables of the other files; heredocs with `$` for the shell of a container.
 # shellcheck disable=SC2154,SC2016,SC2034
 
-groups='basics probes streams network resources job volumes users security eviction static saved restarts'
+groups='basics probes streams network resources job volumes users security eviction static saved function restarts'
 
 # TITLE: begins a row of the table; the checks until the next one decide its result.
 row() {

@@ -205,3 +205,38 @@ group_saved() {
     remove_pods second
     rm -rf "$published"
 }
+
+# POD: prints what the function answers.
+function_says() {
+    address=$("$get" "pod/$1" '{.status.podIP}') && [ -n "$address" ] &&
+        ${holder:+nsenter -t "$holder" -n} timeout 2 busybox wget -qO- "http://$address:8080/" 2>/dev/null
+}
+# POD: makes the pod of docs/function.yaml, with the host's Python, and prints the ms until it answers.
+function_time() {
+    mounts='{name: usr, mountPath: /usr}, {name: lib, mountPath: /lib}, {name: lib64, mountPath: /lib64}'
+    volumes='{name: usr, hostPath: {path: /usr}}, {name: lib, hostPath: {path: /usr/lib}}, {name: lib64, hostPath: {path: /usr/lib64}}'
+    sed -e "s/name: cold/name: $1/; s/checkpoint: function/checkpoint: $containerd_namespace/" \
+        -e "s|image: .*|image: localhost/dayfly:box|; s|python3, -B|/usr/bin/&|" \
+        -e "s|volumeMounts: \[|&$mounts, |; s|volumes: \[|&$volumes, |" \
+        "$top/docs/function.yaml" >"$scratch/function.yaml"
+    since=$(date +%s%N)
+    "$k" apply -f "$scratch/function.yaml" >/dev/null
+    wait_for "$patience" function_says "$1" >/dev/null && echo $((($(date +%s%N) - since) / 1000000))
+}
+group_function() {
+    [ "$class" = dayfly ] || return 0
+    row 'a Python function, cold and from a checkpoint'
+    [ -n "$saves" ] && [ -x /usr/bin/python3 ] || { skips function 'no criu for this kernel (scripts/peers criu), or no Python' && return; }
+    published=/var/lib/dayfly/checkpoints/$containerd_namespace
+    cold=$(function_time cold) said=$(function_says cold)
+    check checkpoint "$runtime" --root /run/containerd/dayfly/k8s.io checkpoint --leave-running --image-path "$published" \
+        --for io.kubernetes.cri.container-name=main --for "io.kubernetes.cri.sandbox-namespace=$SPACE" \
+        "$("$get" pod/cold '{.status.containerStatuses[0].containerID}' | sed 's|.*/||')"
+    restored=$(function_time restored)
+    echo "    the function answers after $cold ms, from the checkpoint after $restored ms"
+    expect function_is_warm "$said" function_says restored
+    check function_answers_earlier test "$restored" -lt "$cold"
+    remove_pods cold restored
+    timeout "$patience" "$k" delete configmap function >/dev/null
+    rm -rf "$published"
+}
