@@ -203,7 +203,7 @@ pub(crate) fn to_json<T: Serialize + ?Sized>(what: &str, value: &T) -> Result<St
 }
 
 /// Encodes a value for another process of dayfly.
-pub(crate) fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, sys::Error> {
+pub(crate) fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, sys::Error> {
     postcard::to_allocvec(value).map_err(|_| sys::Error::new("encode", "record", Errno::INVAL))
 }
 
@@ -233,7 +233,7 @@ fn draft(
     filter: Option<&seccomp::Program>,
 ) -> Result<(Header, Vec<u8>), sys::Error> {
     let mut bytes = [0; HEADER].to_vec();
-    bytes.append(&mut encode(record)?);
+    bytes.append(&mut to_bytes(record)?);
     let body = u32::try_from(bytes.len() - HEADER)
         .map_err(|_| sys::Error::new("encode", "container record", Errno::TOOBIG))?;
     if let Some(filter) = filter {

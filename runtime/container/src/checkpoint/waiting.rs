@@ -23,7 +23,7 @@ pub(super) fn begin(
     let (Some(cgroup), Some(location)) = (cgroup, location) else {
         return Err(Error::text("a restored container without a cgroup cannot wait for start"));
     };
-    let place = record::encode(location)?;
+    let place = record::to_bytes(location)?;
     let socket = socket_for(START)?;
     listen_in(directory.as_fd(), &socket, START, 8)?;
     let waiter = fcntl_dupfd_cloexec(&init.pidfd, 3)

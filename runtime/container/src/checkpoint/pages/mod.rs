@@ -151,7 +151,7 @@ impl Late {
         let mut fds = own.into_iter().map(copy).collect::<Result<Vec<_>, _>>()?;
         fds.extend([lock, theirs]);
         fds.extend(cgroup.entrances(true)?);
-        let data = record::encode(&(&images.path, location))?;
+        let data = record::to_bytes(&(&images.path, location))?;
         let work = |data: &[u8], fds: Vec<OwnedFd>| {
             let mut fds = fds.into_iter();
             let mut next = || fds.next();
