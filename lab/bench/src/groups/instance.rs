@@ -136,11 +136,16 @@ fn tick(line: &str) -> Option<Tick> {
     Some(Tick { at_ms: at_ms?, count: count?, p99_us: p99_us?, cpu_us: cpu_us? })
 }
 
-/// Returns the transactions per second of each interval that lies between the times `from` and `to`, in ms since 1970.
-/// The instance's first interval is omitted, because its beginning is unknown.
+/// Returns the transactions per second in each tenth of a second between the times `from` and `to`, in ms since 1970. The
+/// rate of an interval counts for each of its tenths: a throttled instance has long intervals with few transactions, and
+/// short ones with many. The instance's first interval is omitted, because its beginning is unknown.
 pub(super) fn rates(ticks: &[Tick], from: f64, to: f64) -> Vec<f64> {
     let both = ticks.windows(2).filter(|both| both[0].at_ms >= from && both[1].at_ms <= to);
-    both.map(|both| both[1].count / (both[1].at_ms - both[0].at_ms).max(1.0) * 1e3).collect()
+    let of_tenths = both.flat_map(|both| {
+        let ms = (both[1].at_ms - both[0].at_ms).max(1.0);
+        std::iter::repeat_n(both[1].count / ms * 1e3, (ms / 100.0).round().max(1.0) as usize)
+    });
+    of_tenths.collect()
 }
 
 /// Returns the transactions per second of CPU time between the times `from` and `to`; `None` if there was none.
@@ -183,6 +188,8 @@ mod tests {
             })
             .collect();
         assert_eq!(rates(&ticks, 1100.0, 1400.0), [200.0, 300.0, 400.0]);
+        let throttled = [0.0, 900.0, 1000.0].map(|at_ms| Tick { at_ms, count: 9.0, ..ticks[0] });
+        assert_eq!(rates(&throttled, 0.0, 1e3), [[10.0; 9].as_slice(), &[90.0]].concat());
         assert_eq!(p99(&ticks, 1100.0, 1400.0), Some(5.0));
         assert_eq!(p99(&ticks, 2000.0, 2100.0), None);
         assert_eq!(per_cpu_s(&ticks, 1100.0, 1400.0), Some(300.0));
