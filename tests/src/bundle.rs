@@ -6,7 +6,7 @@ use crate::container::Container;
 use serde_json::{Value, json};
 pub use spec::defaults::CAPABILITIES;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A bundle under construction.
 pub struct Bundle<'a> {
@@ -113,6 +113,16 @@ impl<'a> Bundle<'a> {
             "/mounts",
             json!({ "destination": destination, "type": kind, "source": source, "options": options }),
         )
+    }
+
+    /// Mounts the host's programs and libraries, read-only.
+    #[must_use]
+    pub fn host_programs(self) -> Self {
+        let places = [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")];
+        let there = places.into_iter().filter(|(source, _)| Path::new(source).exists());
+        there.fold(self, |bundle, (source, place)| {
+            bundle.mount("bind", source, place, &["rbind", "ro"])
+        })
     }
 
     /// Replaces the mount at `destination`.

@@ -27,3 +27,14 @@ pub fn copy(from: &Path, to: &Path) {
     let status = Command::new("/bin/cp").arg("--").arg(from).arg(to).status().expect("cp");
     assert!(status.success(), "cannot copy {} to {}", from.display(), to.display());
 }
+
+/// Checks that the host has a program in /usr/bin, which the Debian package of the same name installs.
+///
+/// # Errors
+/// If it is missing: what installs it.
+pub fn installed(name: &str) -> Result<(), String> {
+    match Path::new("/usr/bin").join(name).exists() {
+        true => Ok(()),
+        false => Err(format!("no /usr/bin/{name}: apt-get install {name}")),
+    }
+}

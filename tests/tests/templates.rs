@@ -10,11 +10,11 @@ use dayfly_tests::bundle::Bundle;
 use dayfly_tests::case;
 use dayfly_tests::container::Container;
 use dayfly_tests::kernel::version;
+use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::{Call, Outcome};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::Path;
 
 use crate::userns::mapped;
 
@@ -59,10 +59,7 @@ fn lacking_for(interpreter: &str) -> Result<(), String> {
     if version() < (6, 15) {
         return Err("the status of a forked program needs Linux 6.15".to_owned());
     }
-    match Path::new("/usr/bin").join(interpreter).exists() {
-        true => Ok(()),
-        false => Err(format!("no /usr/bin/{interpreter}: apt-get install {interpreter}")),
-    }
+    program::installed(interpreter)
 }
 
 /// Returns a bundle that runs `program` with the host's Python.
@@ -73,16 +70,13 @@ pub fn bundle<'a>(bed: &'a Bed, program: &str) -> Bundle<'a> {
 
 /// Returns a bundle that has the host's programs and libraries, and these files.
 fn with_host_files<'a>(bed: &'a Bed, files: [(&str, &str); 2]) -> Bundle<'a> {
-    let mut bundle = mapped(bed);
+    let bundle = mapped(bed);
     for (name, text) in files {
         fs::write(bundle.rootfs().join(name), text).expect("write file");
     }
-    for (source, place) in [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")] {
-        if Path::new(source).exists() {
-            bundle = bundle.mount("bind", source, place, &["rbind", "ro"]);
-        }
-    }
-    bundle.set("/process/env", json!(["PATH=/usr/bin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"]))
+    bundle
+        .host_programs()
+        .set("/process/env", json!(["PATH=/usr/bin:/bin", "HOME=/root", "LC_ALL=C.UTF-8"]))
 }
 
 /// Makes a template from a bundle, and returns its container.

@@ -4,12 +4,13 @@ use super::Saved;
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::criu;
+use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use dayfly_tests::view::View;
 use dayfly_tests::wait;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 dayfly_tests::subject!(Runtime, CASES);
@@ -106,23 +107,14 @@ fn memory_arrives_late(bed: &Bed) {
 }
 
 fn needs_python() -> Result<(), String> {
-    criu::lacking()?;
-    match Path::new("/usr/bin/python3").exists() {
-        true => Ok(()),
-        false => Err("no /usr/bin/python3: apt-get install python3".to_owned()),
-    }
+    criu::lacking().and_then(|()| program::installed("python3"))
 }
 
 /// The pages of adjacent mappings are one range of the images. A thread splits and moves mappings, gives up pages, and
 /// forks, while the pages arrive.
 fn mappings_change_before_pages_arrive(bed: &Bed) {
-    let mut bundle = bed.bundle();
+    let bundle = bed.bundle().host_programs();
     fs::write(bundle.rootfs().join("moving.py"), include_str!("moving.py")).expect("write");
-    for (source, place) in [("/usr", "/usr"), ("/usr/lib", "/lib"), ("/usr/lib64", "/lib64")] {
-        if Path::new(source).exists() {
-            bundle = bundle.mount("bind", source, place, &["rbind", "ro"]);
-        }
-    }
     let run = "exec </dev/null >/dev/null 2>&1; exec /usr/bin/python3 -B /moving.py";
     let saved = Saved::running(bundle.sh(run));
     saved.counts();

@@ -5,11 +5,11 @@ use super::{V2, visible};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer, Layout, Packing};
+use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use serde_json::{Map, Value, json};
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 use tar::EntryType;
 
@@ -45,11 +45,7 @@ sys.exit(code)
 ";
 
 fn python() -> Result<(), String> {
-    image::needed()?;
-    match Path::new("/usr/bin/python3").exists() {
-        true => Ok(()),
-        false => Err("no python3: apt-get install python3".to_owned()),
-    }
+    image::needed().and_then(|()| program::installed("python3"))
 }
 
 /// A tmpfs mounted for the bed's store, so that times do not depend on a disk.

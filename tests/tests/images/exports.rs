@@ -4,6 +4,7 @@ use super::{V2, outside, unpacked, visible};
 use dayfly_tests::bed::Bed;
 use dayfly_tests::case;
 use dayfly_tests::image::{self, Layer};
+use dayfly_tests::program;
 use dayfly_tests::runner::Case;
 use dayfly_tests::runtime::uses_every_fast_path;
 use serde_json::{Value, json};
@@ -21,11 +22,7 @@ const CASES: &[Case] = &[
 ];
 
 fn skopeo() -> Result<(), String> {
-    image::needed()?;
-    match Path::new("/usr/bin/skopeo").exists() {
-        true => Ok(()),
-        false => Err("no skopeo: apt-get install skopeo".to_owned()),
-    }
+    image::needed().and_then(|()| program::installed("skopeo"))
 }
 
 fn exports_are_the_same_image(bed: &Bed) {
