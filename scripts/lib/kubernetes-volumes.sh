@@ -177,12 +177,18 @@ YAML
     remove_pods context capabilities non-root privileged seccomp masked
 }
 
+# POD: publishes its checkpoint in $published, for the containers of this name and namespace.
+publishes() {
+    published=/var/lib/dayfly/checkpoints/$containerd_namespace
+    check checkpoint "$runtime" --root /run/containerd/dayfly/k8s.io checkpoint --leave-running --image-path "$published" \
+        --for io.kubernetes.cri.container-name=main --for "io.kubernetes.cri.sandbox-namespace=$SPACE" \
+        "$("$get" "pod/$1" '{.status.containerStatuses[0].containerID}' | sed 's|.*/||')"
+}
 # A pod whose annotation names the checkpoint of an earlier one. The counts are the program's own.
 group_saved() {
     [ "$class" = dayfly ] || return 0
     row 'a checkpoint that an annotation names'
     [ -n "$saves" ] || { skips saved 'no criu that works on this kernel (scripts/peers criu)' && return; }
-    published=/var/lib/dayfly/checkpoints/$containerd_namespace
     for name in first second; do
         box $name:Always 'i=0; while :; do i=$((i+1)); echo $i; sleep 0.05; done' |
             sed "s/metadata: {/&annotations: {run.dayfly.checkpoint: $containerd_namespace}, /" >"$scratch/$name.yaml"
@@ -190,9 +196,7 @@ group_saved() {
     cp "$scratch/first.yaml" "$scratch/pods.yaml" && make_pods
     ready first
     wait_for "$patience" sh -c "test \"\$('$k' logs first | wc -l)\" -gt 100"
-    check checkpoint "$runtime" --root /run/containerd/dayfly/k8s.io checkpoint --leave-running --image-path "$published" \
-        --for io.kubernetes.cri.container-name=main --for "io.kubernetes.cri.sandbox-namespace=$SPACE" \
-        "$("$get" pod/first '{.status.containerStatuses[0].containerID}' | sed 's|.*/||')"
+    publishes first
     expect first_goes_on yes sh -c "'$get' pod/first '{.status.containerStatuses[0].restartCount}' | grep -qx 0 && echo yes"
     remove_pods first
     cp "$scratch/second.yaml" "$scratch/pods.yaml" && make_pods
@@ -227,11 +231,8 @@ group_function() {
     [ "$class" = dayfly ] || return 0
     row 'a Python function, cold and from a checkpoint'
     [ -n "$saves" ] && [ -x /usr/bin/python3 ] || { skips function 'no criu for this kernel (scripts/peers criu), or no Python' && return; }
-    published=/var/lib/dayfly/checkpoints/$containerd_namespace
     cold=$(function_time cold) said=$(function_says cold)
-    check checkpoint "$runtime" --root /run/containerd/dayfly/k8s.io checkpoint --leave-running --image-path "$published" \
-        --for io.kubernetes.cri.container-name=main --for "io.kubernetes.cri.sandbox-namespace=$SPACE" \
-        "$("$get" pod/cold '{.status.containerStatuses[0].containerID}' | sed 's|.*/||')"
+    publishes cold
     restored=$(function_time restored)
     echo "    the function answers after $cold ms, from the checkpoint after $restored ms"
     expect function_is_warm "$said" function_says restored
