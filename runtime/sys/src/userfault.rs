@@ -82,7 +82,8 @@ fn counted<const N: usize>(
 /// of bytes that were copied, and an error: if some were copied, EAGAIN, whatever the reason is why not all were.
 ///
 /// The errors are EEXIST for a page that is present, ENOENT for memory that is not registered or lies in several mappings,
-/// EAGAIN if an event must be read first, ESRCH if the process has exited, and EFAULT if the file is shorter or cannot be read.
+/// EAGAIN if an event must be read first, ESRCH if the process has exited, and EFAULT if the file is shorter or cannot be
+/// read.
 pub fn copy(
     fd: BorrowedFd<'_>,
     to: u64,

@@ -2,8 +2,7 @@
 //! before the processes continue, and all others soon after.
 //!
 //! Two threads that move memory at once can lose pages: the kernel reports each move after it has been made, and two of
-//! them in any order. So whoever saves the program says whether that may be (`checkpoint
-//! --record`).
+//! them in any order. So whoever saves the program says whether that may be (`checkpoint --record`).
 //!
 //! criu restores the processes without the pages of their private memory, and hands over a userfaultfd(2) of each
 //! process to a *server*, which loads them (`serve.rs`). The first restore from a directory of images records which

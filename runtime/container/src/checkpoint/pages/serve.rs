@@ -150,8 +150,7 @@ impl Server {
         }
         if has_exited {
             self.init = None;
-            let now = Deadline::after(Duration::ZERO);
-            self.fill = self.fill.map(|_| (now, now));
+            self.fill_now();
         }
         if has_socket {
             self.hear_criu()?;
@@ -264,10 +263,15 @@ impl Server {
         }
         self.spaces.append(&mut born);
         if self.spaces.len() > FORKED {
-            let now = Deadline::after(Duration::ZERO);
-            self.fill = self.fill.map(|_| (now, now));
+            self.fill_now();
         }
         Ok(())
+    }
+
+    /// Waits no longer until all remaining pages are loaded, once the processes are restored.
+    fn fill_now(&mut self) {
+        let now = Deadline::after(Duration::ZERO);
+        self.fill = self.fill.map(|_| (now, now));
     }
 
     /// Loads a part of the remaining pages.
